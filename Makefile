@@ -1,0 +1,239 @@
+# gpupool: one library, its simulated driver, its tests.
+#
+#   make             the library and everything that runs without a card
+#   make demo        build and show it at work (on a card, else simulated)
+#   make deps test   install what the tests need, then run them
+#   make help        all targets and settings
+
+CC        ?= cc
+CUDA_HOME ?= /usr/local/cuda
+PREFIX    ?= /usr/local
+PYTHON    ?= python3
+SAN       ?=
+OPT       ?= -O2
+
+# One build tree a sanitizer, so that they never mix.
+B := build$(if $(SAN),/san-$(SAN))
+
+WARN  := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
+	 -Wmissing-prototypes -Wpointer-arith -Wundef -Wvla
+CFLAGS_ALL := -std=gnu11 $(OPT) -g -fPIC -fvisibility=hidden \
+	 -fno-strict-aliasing -fno-omit-frame-pointer $(WARN) -I. \
+	 $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) \
+	 $(if $(DEBUG),-DGP_DEBUG) $(CFLAGS)
+LIB_CFLAGS := -ftls-model=initial-exec
+LDFLAGS_ALL := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
+
+ifeq ($(V),1)
+Q :=
+say = @:
+else
+Q := @
+say = @printf '  %-7s %s\n'
+endif
+
+.DELETE_ON_ERROR:
+.SECONDARY:
+MAKEFLAGS += --no-builtin-rules
+
+# ---- what there is -----------------------------------------------------
+
+CORE_SRC  := $(wildcard pool/*.c stats/*.c conf/*.c)
+SHIM_SRC  := $(wildcard shim/*.c)
+SHIM_ASM  := $(wildcard shim/*.S)
+SIM_SRC   := $(wildcard tests/sim/*.c)
+RT_SRC    := $(wildcard tests/sim/cudart/*.c)
+REPLAY_SRC := $(wildcard pool/replay/*.c)
+UNIT_SRC  := $(wildcard tests/unit/*.c)
+PROG_SRC  := $(wildcard tests/programs/*.c)
+FUZZ_SRC  := $(wildcard tests/fuzz/*.c)
+BENCH_SRC := $(wildcard tests/bench/*.c)
+EX_SRC    := $(wildcard tests/examples/*.c)
+
+obj = $(patsubst %,$(B)/obj/%.o,$(1))
+
+LIB    := $(B)/libgpupool.so
+CORE   := $(B)/libgpupool-core.a
+SIM    := $(B)/sim/libcuda.so.1
+RT     := $(B)/sim/libcudart.so.13
+RT_A   := $(B)/sim/libcudart_static.a
+REPLAY := $(if $(REPLAY_SRC),$(B)/gpupool-replay)
+EXAMPLES := $(patsubst tests/examples/%.c,$(B)/examples/%,$(EX_SRC))
+UNITS  := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(UNIT_SRC))
+FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/tests/fuzz/%,$(FUZZ_SRC))
+BENCHES := $(patsubst tests/bench/%.c,$(B)/tests/bench/%,$(BENCH_SRC))
+# rt_*: runtime API, built with shared and static cudart. Others: as named.
+PROGS  := $(patsubst tests/programs/%.c,$(B)/tests/programs/%,$(PROG_SRC)) \
+	  $(patsubst tests/programs/rt_%.c,$(B)/tests/programs/rt_%-static,$(filter tests/programs/rt_%,$(PROG_SRC)))
+
+.PHONY: all deps demo test bench fuzz lint gpu-test gpu-bench install clean help format headers
+all: $(LIB) $(SIM) $(RT) $(RT_A) $(REPLAY) $(EXAMPLES)
+
+help:
+	@echo 'make               library, simulated driver, replay, examples'
+	@echo 'make demo          an unmodified example, plain and preloaded'
+	@echo 'make deps          install what the tests need (apt, as root)'
+	@echo 'make test          all tests; no card needed'
+	@echo 'make SAN=address|undefined test   the same, sanitized'
+	@echo 'make SAN=thread test              units and fuzzers under TSan'
+	@echo 'make bench [TRACES=DIR]           timings, build/bench.json'
+	@echo 'make fuzz          longer random runs'
+	@echo 'make lint          clang-format, clang-tidy, cppcheck'
+	@echo 'make gpu-test      programs on a real card, plain and preloaded'
+	@echo 'make gpu-bench     timings on a real card'
+	@echo 'make install       PREFIX=/usr/local'
+	@echo 'settings           CC CUDA_HOME PREFIX PYTHON SAN V=1 DEBUG=1'
+
+# ---- CUDA headers (no CUDA library is ever linked) ----------------------
+
+CUDA_INC := $(CUDA_HOME)/include
+ifeq ($(wildcard $(CUDA_INC)/cuda.h),)
+headers:
+	@echo 'gpupool: no cuda.h in $(CUDA_INC); install the CUDA Toolkit headers (Debian, Ubuntu: cuda-cudart-dev-13-0 or nvidia-cuda-dev) or set CUDA_HOME' >&2; exit 1
+else
+headers:
+endif
+CUDA_VERSION := $(shell sed -n 's/^\#define CUDA_VERSION //p' $(CUDA_INC)/cuda.h 2>/dev/null)
+
+# ---- objects -------------------------------------------------------------
+
+$(B)/obj/shim/%.c.o $(B)/obj/tests/sim/%.c.o $(B)/obj/tests/programs/%.c.o $(B)/obj/tests/examples/%.c.o: EXTRA = -isystem $(CUDA_INC)
+$(B)/obj/shim/%.c.o $(B)/obj/pool/%.c.o $(B)/obj/stats/%.c.o $(B)/obj/conf/%.c.o: EXTRA += $(LIB_CFLAGS)
+
+$(B)/obj/%.c.o: %.c | headers
+	$(say) CC $<
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS_ALL) $(EXTRA) -MMD -MP -c -o $@ $<
+
+$(B)/obj/%.S.o: %.S
+	$(say) AS $<
+	@mkdir -p $(@D)
+	$(Q)$(CC) -g -fPIC -I. -MMD -MP -c -o $@ $<
+
+# ---- the library -----------------------------------------------------------
+
+# The export map comes from the hook table: a row is an export.
+$(B)/exports.map: shim/exports.map.in shim/hooks.def Makefile | headers
+	$(say) GEN $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) -E -P -x c -I. -DCUDA_VERSION=$(CUDA_VERSION) -o $@ $<
+
+# GP_NODEFS: sanitizer runtimes are resolved at load time.
+$(LIB): $(call obj,$(SHIM_SRC) $(SHIM_ASM) $(CORE_SRC)) $(B)/exports.map
+	$(say) LINK $@
+	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,libgpupool.so \
+		-Wl,--version-script=$(B)/exports.map \
+		$(if $(SAN),,-Wl,-z,defs) -Wl,-z,now -Wl,-z,relro -Wl,--as-needed \
+		-o $@ $(filter %.o,$^) -ldl -lpthread
+
+$(CORE): $(call obj,$(CORE_SRC))
+	$(say) AR $@
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+# ---- simulated driver and runtime ----------------------------------------
+
+$(SIM): $(call obj,$(SIM_SRC))
+	$(say) LINK $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,libcuda.so.1 \
+		-o $@ $^ -ldl -lpthread
+	$(Q)ln -sf libcuda.so.1 $(@D)/libcuda.so
+
+$(RT): $(call obj,$(RT_SRC))
+	$(say) LINK $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,libcudart.so.13 \
+		$(if $(wildcard tests/sim/cudart/exports.map),-Wl,--version-script=tests/sim/cudart/exports.map) \
+		-o $@ $^ -ldl -lpthread
+	$(Q)ln -sf libcudart.so.13 $(@D)/libcudart.so
+
+$(RT_A): $(call obj,$(RT_SRC))
+	$(say) AR $@
+	@mkdir -p $(@D)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+# ---- programs --------------------------------------------------------------
+
+$(B)/examples/%: $(B)/obj/tests/examples/%.c.o $(RT) $(SIM)
+	$(say) LINK $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $< -L$(B)/sim -lcudart -lpthread
+
+$(B)/tests/programs/rt_%-static: $(B)/obj/tests/programs/rt_%.c.o $(RT_A) $(SIM)
+	$(say) LINK $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $< $(RT_A) -L$(B)/sim -Wl,--as-needed -lcuda -ldl -lpthread
+
+$(B)/tests/programs/%: $(B)/obj/tests/programs/%.c.o $(RT) $(SIM)
+	$(say) LINK $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $< -L$(B)/sim -Wl,--as-needed -lcudart -lcuda -ldl -lpthread
+
+$(B)/tests/unit/%: $(B)/obj/tests/unit/%.c.o $(CORE) $(call obj,$(wildcard tests/support/*.c))
+	$(say) LINK $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) $(CORE) -lcmocka -ldl -lpthread -lm
+
+$(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.c.o $(CORE) $(call obj,$(wildcard tests/support/*.c))
+	$(say) LINK $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) $(CORE) -ldl -lpthread -lm
+
+$(B)/tests/bench/%: $(B)/obj/tests/bench/%.c.o $(CORE) $(call obj,$(wildcard tests/support/*.c))
+	$(say) LINK $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) $(CORE) -ldl -lpthread -lm
+
+$(B)/gpupool-replay: $(call obj,$(REPLAY_SRC)) $(CORE)
+	$(say) LINK $@
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) $(CORE) -ldl -lpthread -lm
+
+# ---- targets -----------------------------------------------------------------
+
+deps:
+	$(Q)sh tests/deps.sh
+
+# TSan does not survive an exported dlsym, so SAN=thread runs what is linked,
+# not what is preloaded.
+test: $(UNITS) $(FUZZERS) $(if $(filter thread,$(SAN)),,all $(PROGS))
+	$(Q)$(PYTHON) tests/run.py --build $(B) $(if $(SAN),--san $(SAN)) $(TESTS)
+
+demo: all
+	$(Q)$(PYTHON) tests/demo.py --build $(B)
+
+bench: all $(BENCHES)
+	$(Q)$(PYTHON) tests/bench/run.py --build $(B) $(if $(TRACES),--traces $(TRACES))
+
+fuzz: $(FUZZERS)
+	$(Q)$(PYTHON) tests/run.py --build $(B) $(if $(SAN),--san $(SAN)) --fuzz-long
+
+gpu-test: all
+	$(Q)$(PYTHON) tests/gpu/run.py --build $(B)
+
+gpu-bench: all $(BENCHES)
+	$(Q)$(PYTHON) tests/gpu/bench.py --build $(B)
+
+LINT_SRC = $(CORE_SRC) $(SHIM_SRC) $(SIM_SRC) $(RT_SRC) $(REPLAY_SRC) $(UNIT_SRC) $(PROG_SRC) $(FUZZ_SRC) $(BENCH_SRC) $(EX_SRC) $(wildcard tests/support/*.c)
+LINT_HDR = $(wildcard */*.h */*/*.h)
+lint:
+	clang-format --dry-run -Werror $(LINT_SRC) $(LINT_HDR)
+	clang-tidy --quiet $(CORE_SRC) $(SHIM_SRC) $(REPLAY_SRC) -- -std=gnu11 -I. -isystem $(CUDA_INC)
+	cppcheck --quiet --error-exitcode=1 --inline-suppr --enable=warning,performance,portability -I. $(CORE_SRC) $(SHIM_SRC) $(REPLAY_SRC)
+
+format:
+	clang-format -i $(LINT_SRC) $(LINT_HDR)
+
+# A running program keeps the old file: the library is replaced by rename.
+install: $(LIB) $(REPLAY)
+	$(Q)mkdir -p $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/gpupool
+	$(Q)install -m 755 $(LIB) $(DESTDIR)$(PREFIX)/lib/.libgpupool.so.new
+	$(Q)mv -f $(DESTDIR)$(PREFIX)/lib/.libgpupool.so.new $(DESTDIR)$(PREFIX)/lib/libgpupool.so
+	$(if $(REPLAY),$(Q)install -m 755 $(REPLAY) $(DESTDIR)$(PREFIX)/bin/)
+	$(Q)install -m 644 scripts/*.py $(DESTDIR)$(PREFIX)/lib/gpupool/
+	$(Q)install -m 755 scripts/gpupool $(DESTDIR)$(PREFIX)/bin/gpupool
+	$(if $(DESTDIR),,$(Q)ldconfig || echo 'gpupool: ldconfig failed (not root?): use the full path in LD_PRELOAD' >&2)
+
+clean:
+	rm -rf build
+
+-include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

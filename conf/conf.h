@@ -1,0 +1,72 @@
+/*
+ * Configuration: the environment -> one immutable struct.
+ *
+ * conf/options.def is the one table: parser, defaults, printing and the README
+ * table come from it. Grammar: key:value,key:value; lists in []; white space
+ * is dropped. A bad value costs one line (key, value, what is accepted, the
+ * nearest known key); the other settings hold; the host is never stopped.
+ */
+#ifndef GP_CONF_H
+#define GP_CONF_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum gp_backend {
+	GP_BACKEND_NATIVE,      /* serve device memory from the pool */
+	GP_BACKEND_PASSTHROUGH, /* forward everything, count and report only */
+};
+
+enum gp_conf_cache { GP_CONF_KEEP, GP_CONF_DECAY, GP_CONF_NONE };
+
+#define GP_CONF_DIVISIONS 16
+
+struct gp_conf {
+	bool enabled;               /* False: as if not preloaded */
+	bool quiet;                 /* no summary line at exit */
+	enum gp_backend backend;
+	char report_dir[PATH_MAX];  /* "" = where the program was started */
+	int report_signal;          /* signal number, 0 = none */
+	bool check;                 /* pool_check() after every step */
+
+	/* the pool's; sizes in bytes */
+	bool expandable_segments;
+	enum gp_conf_cache cache_policy;
+	uint64_t decay_ms;
+	double growth_factor;
+	uint64_t large_segment_size;
+	uint64_t max_split_size;
+	uint64_t max_non_split_rounding;
+	double garbage_collection_threshold;
+	uint32_t roundup_power2_divisions[GP_CONF_DIVISIONS];
+};
+
+/* One sentence about a setting that was not taken, or taken with a remark. */
+typedef void gp_conf_message(void *arg, const char *sentence);
+
+/* Every default. Thread-safe. */
+void gp_conf_defaults(struct gp_conf *conf);
+
+/* Parse `text` (NULL or "": defaults) over the defaults. Returns the number of
+ * settings that were refused (0: all well); each is told through `message`
+ * (may be NULL). Never allocates. Thread-safe. */
+int gp_conf_parse(const char *text, struct gp_conf *conf,
+		  gp_conf_message *message, void *arg);
+
+/* The table, for printing: number of options, and one of them. */
+struct gp_conf_option {
+	const char *key, *accepted, *help;
+};
+size_t gp_conf_count(void);
+const struct gp_conf_option *gp_conf_option(size_t index);
+
+/* The effective value of option `index`, as it would be written in
+ * GPUPOOL_CONF ("True", "8GiB"). Returns buf. */
+const char *gp_conf_value(const struct gp_conf *conf, size_t index, char *buf,
+			  size_t size);
+/* True if the option still has its default. */
+bool gp_conf_is_default(const struct gp_conf *conf, size_t index);
+
+#endif

@@ -1,0 +1,103 @@
+/*
+ * The caching pool: one per CUDA context.
+ *
+ * Serves device memory of one context from an address range it reserved,
+ * and keeps what the program frees for the next request. Knows the driver
+ * only through driver.h.
+ *
+ * All functions are thread-safe unless they say otherwise. Sizes are bytes.
+ * Errors are -errno as in driver.h, and:
+ *   -ENOENT   the address is not the start of a live allocation
+ *   -EINVAL   zero bytes, NULL
+ */
+#ifndef GP_POOL_H
+#define GP_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pool/driver.h"
+#include "stats/pool_stats.h"
+
+struct gp_pool;
+
+/* Alignment of what the pool hands out (CUDA: 512 B small; DMA-BUF and RDMA
+ * users of large allocations need pages). */
+#define GP_ALIGN_SMALL 512u
+#define GP_ALIGN_LARGE (64u << 10)
+#define GP_LARGE_FROM  (1u << 20)
+
+enum gp_cache_policy {
+	GP_CACHE_KEEP,  /* give memory back only when somebody needs it */
+	GP_CACHE_DECAY, /* give back what has been idle for decay_ms */
+	GP_CACHE_NONE,  /* give back at once what is wholly free */
+};
+
+#define GP_DIVISIONS 16 /* roundup_power2_divisions: slot k is [2^k,2^(k+1)) MiB */
+
+/* What the pool needs of the configuration; conf/ fills it. Zeroed with
+ * gp_pool_config_init() is the default. */
+struct gp_pool_config {
+	bool expandable_segments;           /* virtual memory; default true */
+	enum gp_cache_policy cache_policy;
+	uint64_t decay_ms;
+	double growth_factor;               /* >= 1.0 */
+	uint64_t large_segment_size;        /* 20 MiB */
+	uint64_t max_split_size;            /* UINT64_MAX: unlimited */
+	uint64_t max_non_split_rounding;
+	double garbage_collection_threshold; /* 0: off */
+	uint32_t roundup_power2_divisions[GP_DIVISIONS]; /* 0: off */
+	bool check;                         /* pool_check after every step */
+};
+
+void gp_pool_config_init(struct gp_pool_config *config);
+
+/* Makes an empty pool: reserves address space, takes no device memory.
+ * `config` is copied; `driver` is copied, driver->dev must outlive the pool. */
+int gp_pool_create(const struct gp_driver *driver,
+		   const struct gp_pool_config *config, struct gp_pool **pool);
+
+/* Gives everything back and frees the pool. No other thread may be using
+ * it. Live allocations become invalid, as after cudaDeviceReset. */
+void gp_pool_destroy(struct gp_pool *pool);
+
+/* The pool that holds address va (live, free or interior), else NULL.
+ * Lock-free; safe on any address at any time. */
+struct gp_pool *gp_pool_of(uint64_t va);
+
+/* Allocate. *va is aligned to GP_ALIGN_SMALL, from GP_LARGE_FROM bytes on
+ * to GP_ALIGN_LARGE. On error *va is untouched. */
+int gp_pool_alloc(struct gp_pool *pool, uint64_t bytes, uint64_t *va);
+
+/* Free. Waits on the host until the context's work is done, like cuMemFree,
+ * before the block can be handed out again; while a stream captures the
+ * block is set aside instead. A failing wait is returned (-EIO) after the
+ * block was taken from the program: it is freed all the same, and reused
+ * only once a later wait succeeds. */
+int gp_pool_free(struct gp_pool *pool, uint64_t va);
+
+/* Free a block whose last use the caller has already waited for. */
+int gp_pool_free_idle(struct gp_pool *pool, uint64_t va);
+
+/* The live allocation that contains va: its start and requested bytes. */
+int gp_pool_find(struct gp_pool *pool, uint64_t va, uint64_t *base,
+		 uint64_t *bytes);
+
+/* Give back at least `bytes` of cached memory to the driver if there is so
+ * much (UINT64_MAX: all that is possible). Returns the bytes given back. */
+uint64_t gp_pool_trim(struct gp_pool *pool, uint64_t bytes);
+
+/* Housekeeping (decay); gpupool's own thread calls it about every decay_ms/4.
+ * Never blocks a thread of the program for longer than one driver call. */
+void gp_pool_tick(struct gp_pool *pool);
+
+/* A consistent picture of the pool. Takes no lock that a program thread may
+ * hold across a driver call. */
+void gp_pool_get_stats(struct gp_pool *pool, struct gp_pool_stats *stats);
+
+/* Check every invariant: each block in exactly one list, ranges disjoint and
+ * covering, counters equal to sums. 0, or -EINVAL with a sentence in why. */
+int gp_pool_check(struct gp_pool *pool, char *why, size_t why_size);
+
+#endif

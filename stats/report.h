@@ -1,0 +1,82 @@
+/*
+ * Reports: one structure of plain data, one emitter, text and JSON from the
+ * same calls, so that every number in the text is in the JSON.
+ *
+ * gp_report_write() runs on gpupool's own thread or at exit, never in a signal
+ * handler and never under a pool lock. It does not allocate from the host
+ * program's heap beyond a few KiB (fixed buffers; write(2)).
+ */
+#ifndef GP_STATS_REPORT_H
+#define GP_STATS_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stats/kinds.h"
+#include "stats/pool_stats.h"
+
+#define GP_REPORT_MAX_POOLS 64
+#define GP_UNKNOWN          UINT64_MAX /* for byte figures nobody could ask */
+
+enum gp_report_reason { GP_REPORT_EXIT, GP_REPORT_SIGNAL, GP_REPORT_OOM };
+
+struct gp_report_pool {
+	int device;            /* ordinal in this process */
+	char device_name[96];
+	uint64_t context;      /* the CUcontext, as a number */
+	bool primary;          /* the device's primary context */
+	uint64_t total_bytes;  /* physical memory, or GP_UNKNOWN */
+	uint64_t free_bytes;   /* free on the device as the driver says */
+	struct gp_pool_stats stats;
+};
+
+struct gp_report_setting {
+	const char *key;   /* not owned */
+	char value[256];   /* as effective, printable */
+	bool is_default;
+};
+
+struct gp_report {
+	enum gp_report_reason reason;
+	unsigned sequence;       /* N of .usr1-N and .oom-N, from 1 */
+	int pid;
+	char exe[256];           /* path of the executable */
+	uint64_t start_unix_ns;  /* when gpupool started in this process */
+	uint64_t now_unix_ns;
+
+	/* GP_REPORT_OOM only: the request that failed. */
+	uint64_t oom_bytes;
+	int oom_device;
+	char oom_call[48];       /* "cuMemAlloc_v2" */
+
+	/* Calls of the program that gpupool answered without the driver seeing
+	 * them, and the calls its pools made instead. */
+	uint64_t calls_saved;
+	uint64_t driver_calls;
+
+	size_t num_pools;
+	struct gp_report_pool pools[GP_REPORT_MAX_POOLS];
+	struct gp_kind_stats kinds[GP_KIND_COUNT];
+
+	size_t num_settings;
+	const struct gp_report_setting *settings; /* not owned */
+	size_t num_notes;
+	const char *const *notes; /* sentences worth telling; not owned */
+};
+
+/* Writes NAME.txt and NAME.json into `dir` (NAME as gpupool-%e-%p.exit,
+ * .usr1-N, .oom-N, with %e the executable's base name and %p the pid), each by
+ * a temporary file and rename, so that a reader never sees half a report.
+ * `path` receives the text file's path. 0, or -errno with *path naming the
+ * file that could not be written. Preserves errno. */
+int gp_report_write(const struct gp_report *report, const char *dir, char *path,
+		    size_t path_size);
+
+/* The same text, or JSON, to a file descriptor. 0 or -errno. */
+int gp_report_print(const struct gp_report *report, bool json, int fd);
+
+/* Bytes as a person reads them: "512 B", "20.00 MiB", "1.50 GiB". */
+const char *gp_format_bytes(uint64_t bytes, char *buf, size_t size);
+
+#endif
