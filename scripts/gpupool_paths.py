@@ -1,0 +1,101 @@
+"""Where things are: the library, the simulated driver, the runtime directory.
+"""
+import os
+import stat
+
+
+class Problem(Exception):
+    """Something that stops the command: one sentence, and what to do."""
+
+    def __init__(self, text, status=125):
+        super().__init__(text)
+        self.status = status
+
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+
+
+def find_library(given=None):
+    """The absolute path of libgpupool.so: the one given, else the checkout's
+    build, else the installed one."""
+    if given:
+        if not os.path.isfile(given):
+            raise Problem('no library at %s' % given)
+        return os.path.realpath(given)
+    places = [
+        os.path.join(os.path.dirname(HERE), 'build', 'libgpupool.so'),
+        # installed: these files are in PREFIX/lib/gpupool
+        os.path.join(os.path.dirname(HERE), 'libgpupool.so'),
+    ]
+    for place in places:
+        if os.path.isfile(place):
+            return os.path.realpath(place)
+    raise Problem('libgpupool.so not found; run make in the checkout, '
+                  'or make install, or give --lib FILE\nlooked for:\n  '
+                  + '\n  '.join(places))
+
+
+def find_simulator(library):
+    """The directory of the simulated driver that was built with `library`."""
+    place = os.path.join(os.path.dirname(library), 'sim')
+    if not os.path.exists(os.path.join(place, 'libcuda.so.1')):
+        raise Problem('--sim: no simulated driver in %s; it comes with a '
+                      'checkout: run make there' % place)
+    return place
+
+
+def runtime_dir():
+    """Our per-user directory for links and other short-lived files, made if
+    needed. Nobody else may write to it."""
+    base = os.environ.get('XDG_RUNTIME_DIR', '')
+    if base.startswith('/') and os.path.isdir(base) and (
+            is_plain(base) and is_plain(base, CONF_WORDS)):
+        path = os.path.join(base, 'gpupool')
+    else:
+        path = '/tmp/gpupool-%d' % os.getuid()
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise Problem('cannot make %s: %s' % (path, error.strerror))
+    info = os.lstat(path)
+    if (not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid()
+            or info.st_mode & 0o077):
+        raise Problem('%s must be a directory of yours with mode 0700; '
+                      'remove it or set XDG_RUNTIME_DIR' % path)
+    return path
+
+
+# The dynamic linker splits LD_PRELOAD at spaces and colons, LD_LIBRARY_PATH at
+# colons and semicolons, expands $, and knows no quoting.
+LINKER_WORDS = ' :;$\t\n'
+# A setting of GPUPOOL_CONF ends at a comma or bracket and loses white space.
+CONF_WORDS = ' ,:[]\t\n'
+
+
+def is_plain(path, words=LINKER_WORDS):
+    return not any(c in path for c in words)
+
+
+def plain_path(path, words=LINKER_WORDS):
+    """A name for `path` without any character of `words`: itself, or a link
+    to it in the runtime directory."""
+    if is_plain(path, words):
+        return path
+    import hashlib  # rarely needed and slow to load
+    name = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+    link = os.path.join(runtime_dir(), 'link-' + name)
+    try:
+        if os.readlink(link) == path:
+            return link
+    except OSError:
+        pass
+    # Made aside and renamed, so that two commands at once do not collide.
+    new = '%s.%d' % (link, os.getpid())
+    try:
+        os.symlink(path, new)
+        os.rename(new, link)
+    except OSError as error:
+        raise Problem('cannot make the link %s: %s' % (link, error.strerror))
+    return link

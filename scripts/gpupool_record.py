@@ -1,0 +1,43 @@
+"""gpupool record: run a program and write its allocations as a trace."""
+import glob
+import os
+import time
+
+import gpupool_run
+from gpupool_paths import Problem
+
+DEFAULT = 'gpupool-%e-%p.trace.csv'
+
+
+def record(options):
+    """Returns the program's wait status. Only processes that allocate device
+    memory write a trace, each its own, so the name holds %p."""
+    pattern = os.path.abspath(options.output or DEFAULT)
+    directory = os.path.dirname(pattern)
+    if not os.access(directory, os.W_OK):
+        raise Problem('cannot write to %s; give another place with -o'
+                      % directory)
+    began = time.time()
+    status = gpupool_run.run(options, {'GPUPOOL_TRACE': pattern})
+    written = [path for path in traces(pattern)
+               if os.path.getmtime(path) >= began - 1]
+    if not written:
+        gpupool_run.say('no trace: the program allocated no device memory '
+                        'that gpupool saw')
+    for path in written:
+        gpupool_run.say('%s (%d lines); next: gpupool advise %s' % (
+            path, count_lines(path), os.path.relpath(path)))
+    return status
+
+
+def traces(pattern):
+    """The files that a pattern with %p, %e and %% stands for."""
+    parts = pattern.split('%%')
+    shell = '%'.join(glob.escape(part).replace('%p', '*').replace('%e', '*')
+                     for part in parts)
+    return sorted(glob.glob(shell))
+
+
+def count_lines(path):
+    with open(path, 'rb') as file:
+        return sum(1 for line in file if line[:1] in b'pafo')

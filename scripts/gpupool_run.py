@@ -1,0 +1,193 @@
+"""gpupool run: start a program under the preload, and make sure that it is.
+
+The program is a child in our own process group, so that the terminal's keys
+reach it directly; signals sent to us are passed on, and we end as it ended.
+"""
+import ctypes
+import errno
+import os
+import signal
+import sys
+import tempfile
+import time
+
+from gpupool_elf import check_program, find_program, interpreter
+from gpupool_paths import (CONF_WORDS, Problem, find_library, find_simulator,
+                           plain_path, runtime_dir)
+from gpupool_watch import Watch
+
+PASSED_ON = [getattr(signal, name) for name in (
+    'SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTERM', 'SIGUSR1', 'SIGUSR2',
+    'SIGCONT', 'SIGWINCH', 'SIGTSTP', 'SIGALRM', 'SIGVTALRM', 'SIGURG',
+    'SIGIO', 'SIGPWR', 'SIGXCPU', 'SIGRTMIN', 'SIGRTMAX')]
+
+# What the kernel sends to a whole foreground group, the program included.
+SI_KERNEL = 0x80
+FROM_TERMINAL = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT,
+                 signal.SIGTSTP, signal.SIGWINCH, signal.SIGCONT}
+PR_SET_PDEATHSIG = 1
+
+
+def say(text):
+    """One message on stderr; a closed stderr is no error."""
+    try:
+        os.write(2, ('gpupool: %s\n' % text).encode('utf-8', 'replace'))
+    except OSError:
+        pass
+
+
+def join_list(separator, *parts):
+    """The parts that are not empty, each once."""
+    seen = []
+    for part in parts:
+        if part and part not in seen:
+            seen.append(part)
+    return separator.join(seen)
+
+
+def environment(options, library):
+    """The program's environment: ours, with the preload added."""
+    env = dict(os.environ)
+    preload = env.get('LD_PRELOAD', '')
+    path = plain_path(library)
+    if path not in preload.replace(':', ' ').split():
+        env['LD_PRELOAD'] = join_list(' ', preload, path)
+    if options.sim:
+        env['LD_LIBRARY_PATH'] = join_list(
+            ':', plain_path(find_simulator(library)),
+            env.get('LD_LIBRARY_PATH', ''))
+    conf = join_list(',', env.get('GPUPOOL_CONF', '').strip(' ,'),
+                     *(c.strip(' ,') for c in options.conf))
+    if options.report:
+        conf = join_list(',', conf, 'report_dir:' + report_dir(options.report))
+    if conf:
+        env['GPUPOOL_CONF'] = conf
+    return env
+
+
+def report_dir(path):
+    """An absolute path that a setting can hold; made if missing."""
+    path = os.path.abspath(path)
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise Problem('--report %s: %s' % (path, error.strerror))
+    return plain_path(path, CONF_WORDS)
+
+
+def start(path, argv, env, mask):
+    """Fork and exec. The child's pid once exec has succeeded; until then the
+    reason comes back through a pipe that exec closes."""
+    reader, writer = os.pipe()  # both close on exec
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            die_with_parent(parent)
+            for number in (signal.SIGPIPE, signal.SIGXFSZ):
+                signal.signal(number, signal.SIG_DFL)  # Python ignores them
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            try:
+                os.execve(path, argv, env)
+            except OSError as error:
+                if error.errno != errno.ENOEXEC:
+                    raise
+                os.execve('/bin/sh', ['sh', path] + argv[1:], env)
+        except OSError as error:
+            os.write(writer, str(error.errno).encode())
+        finally:
+            os._exit(126)
+    os.close(writer)
+    failed = os.read(reader, 16)
+    os.close(reader)
+    if failed:
+        os.waitpid(pid, 0)
+        number = int(failed)
+        raise Problem('%s: %s' % (argv[0], os.strerror(number)),
+                      127 if number == errno.ENOENT else 126)
+    return pid
+
+
+def die_with_parent(parent):
+    """If we are killed outright, the program shall not stay behind."""
+    try:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    except (OSError, AttributeError):
+        return  # no libc by that name: a courtesy less
+    if os.getppid() != parent:
+        os._exit(126)
+
+
+def pass_on(info, pid):
+    """A signal came to us: let the program have it, unless it has."""
+    number = info.si_signo
+    from_terminal = info.si_code == SI_KERNEL and number in FROM_TERMINAL
+    if not from_terminal:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+    if number == signal.SIGTSTP:
+        os.kill(os.getpid(), signal.SIGSTOP)  # the shell waits for us
+
+
+def wait(pid, watch):
+    """Pass signals on and look after the program until it ends."""
+    signals = set(PASSED_ON) | {signal.SIGCHLD}
+    while True:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return status
+        watch.look()
+        info = signal.sigtimedwait(signals, watch.pause())
+        if info is not None and info.si_signo != signal.SIGCHLD:
+            pass_on(info, pid)
+
+
+def end_as(status):
+    """The exit status for a wait status; dies by the same signal."""
+    if not os.WIFSIGNALED(status):
+        return os.WEXITSTATUS(status)
+    number = os.WTERMSIG(status)
+    try:  # one core file is enough, and it is the program's
+        import resource
+        resource.setrlimit(resource.RLIMIT_CORE,
+                           (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+        signal.signal(number, signal.SIG_DFL)
+    except (ImportError, OSError, ValueError):
+        pass
+    sys.stdout.flush()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+    os.kill(os.getpid(), number)
+    return 128 + number
+
+
+def run(options, extra_env=None):
+    """Run options.command. Returns its wait status."""
+    if not options.command:
+        raise Problem('no program given; try: gpupool run -- PROGRAM', 2)
+    library = find_library(options.lib)
+    program = find_program(options.command[0])
+    check_program(program, library)
+    env = environment(options, library)
+    env.update(extra_env or {})
+    with tempfile.NamedTemporaryFile(prefix='proof-', dir=runtime_dir(),
+                                     mode='r') as proof:
+        env['GPUPOOL_PROOF'] = proof.name
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        mask = signal.pthread_sigmask(
+            signal.SIG_BLOCK, set(PASSED_ON) | {signal.SIGCHLD})
+        pid = start(program, options.command, env, mask)
+        watch = Watch(pid, interpreter(program), library, proof,
+                      time.monotonic)
+        try:
+            status = wait(pid, watch)
+        except Problem:
+            os.kill(pid, signal.SIGTERM)
+            os.waitpid(pid, 0)
+            raise
+        note = watch.verdict()
+    if note:
+        say(note)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    return status

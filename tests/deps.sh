@@ -1,0 +1,72 @@
+#!/bin/sh
+# Installs what the tests need: cmocka, xz, binutils; valgrind (for the
+# instruction counts of `make bench`) where it can be had. Needs root or sudo,
+# and only when something is missing. A compiler, make, python3 and the CUDA
+# headers are expected to be there already.
+set -eu
+
+CC=${CC:-cc}
+
+has_cmocka() {
+	printf '%s\n' '#include <stdarg.h>' '#include <stddef.h>' \
+		'#include <setjmp.h>' '#include <stdint.h>' \
+		'#include <cmocka.h>' 'int main(void) { return 0; }' |
+		"$CC" -x c - -lcmocka -o /dev/null 2>/dev/null
+}
+
+has() {
+	command -v "$1" >/dev/null 2>&1
+}
+
+need=
+has_cmocka || need="$need libcmocka-dev"
+has xz || need="$need xz-utils"
+has readelf || need="$need binutils"
+want=
+has valgrind || want=valgrind
+
+if ! has python3; then
+	echo 'gpupool: python3 is missing; please install it' >&2
+	exit 1
+fi
+if [ -z "$need$want" ]; then
+	exit 0
+fi
+if ! has apt-get; then
+	if [ -z "$need" ]; then
+		exit 0
+	fi
+	echo "gpupool: the tests need$need (Debian's names);" \
+		'this system has no apt-get, so please install them by hand' >&2
+	exit 1
+fi
+
+if [ "$(id -u)" = 0 ]; then
+	root=
+elif has sudo; then
+	root='sudo -n'
+else
+	if [ -z "$need" ]; then
+		exit 0
+	fi
+	echo "gpupool: run as root: apt-get install$need" >&2
+	exit 1
+fi
+
+# Words are meant to split below: $root is a prefix, $need a list.
+apt() {
+	$root env DEBIAN_FRONTEND=noninteractive apt-get -qq \
+		-o Acquire::Retries=3 -o DPkg::Lock::Timeout=120 "$@" >/dev/null
+}
+
+if [ -n "$need" ]; then
+	apt update || true # a broken extra source must not stop us
+	if ! apt install -y --no-install-recommends $need; then
+		echo "gpupool: apt-get could not install$need" >&2
+		exit 1
+	fi
+fi
+if [ -n "$want" ]; then
+	apt install -y --no-install-recommends $want 2>/dev/null ||
+		echo "gpupool: no $want: make bench counts no instructions"
+fi

@@ -1,0 +1,154 @@
+"""What every test driver needs: where the build is, and how to run a program
+under the preload.
+
+The driver (run.py) tells the test modules about the build through the
+environment: GPUPOOL_TEST_BUILD and GPUPOOL_TEST_SAN. A module run by hand
+(python3 -m unittest tests/test_run.py) finds build/ beside the checkout.
+"""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+LIMIT_S = 60
+
+
+def kill_group(proc):
+    """End a test and everything that it started."""
+    try:
+        os.killpg(proc.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+class Result:
+    """How a program ended. `status` is negative for a signal, as in
+    subprocess; None when it ran past its limit."""
+
+    def __init__(self, status, out, err):
+        self.status = status
+        self.out = out
+        self.err = err
+
+    def __str__(self):
+        if self.status is None:
+            how = 'ran past its time limit'
+        elif self.status < 0:
+            how = 'died by signal %d' % -self.status
+        else:
+            how = 'exit status %d' % self.status
+        return '%s\n--- stdout\n%s--- stderr\n%s' % (
+            how, tail(self.out), tail(self.err))
+
+
+def tail(data, limit=6000):
+    """The end of some output, as text that finishes its line."""
+    text = data.decode('utf-8', 'replace')[-limit:]
+    return text + '\n' if text and not text.endswith('\n') else text
+
+
+def run(argv, env=None, limit=LIMIT_S, **kwargs):
+    """Run to the end, or to `limit` seconds; nothing is left behind."""
+    kwargs.setdefault('stdin', subprocess.DEVNULL)
+    proc = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, start_new_session=True,
+                            **kwargs)
+    try:
+        out, err = proc.communicate(timeout=limit)
+        return Result(proc.returncode, out, err)
+    except subprocess.TimeoutExpired:
+        kill_group(proc)
+        out, err = proc.communicate()
+        return Result(None, out, err)
+    finally:
+        kill_group(proc)
+
+
+class Build:
+    """One build tree, plain or sanitized."""
+
+    def __init__(self, path, san=None):
+        self.path = os.path.abspath(path)
+        self.san = san
+        self.lib = os.path.join(self.path, 'libgpupool.so')
+        self.sim = os.path.join(self.path, 'sim')
+        self._runtime = None
+
+    def program(self, name):
+        return os.path.join(self.path, 'tests', 'programs', name)
+
+    def sanitizer_runtime(self):
+        """The shared ASan runtime that the library was linked with. It must
+        come first in LD_PRELOAD; '' where there is none."""
+        if self._runtime is None:
+            found = ''
+            if self.san == 'address' and os.path.exists(self.lib):
+                text = subprocess.run(['ldd', self.lib],
+                                      stdout=subprocess.PIPE,
+                                      stderr=subprocess.DEVNULL).stdout
+                match = re.search(r'=> (\S*(?:libasan|clang_rt\.asan)\S*)',
+                                  text.decode())
+                found = match.group(1) if match else ''
+            self._runtime = found
+        return self._runtime
+
+    def env(self, preload=True, conf='', sim='', **more):
+        """The environment of a test program. Whatever of ours the caller's
+        environment holds is taken out first."""
+        env = {k: v for k, v in os.environ.items()
+               if not k.startswith('GPUPOOL_') and k != 'LD_PRELOAD'}
+        env['LD_LIBRARY_PATH'] = self.sim
+        # Foreign programs leak at exit; what we own is checked by the units
+        # and by the simulated driver's own leak count.
+        env['ASAN_OPTIONS'] = 'detect_leaks=0:abort_on_error=1'
+        env['UBSAN_OPTIONS'] = 'print_stacktrace=1:halt_on_error=1'
+        if preload:
+            env['LD_PRELOAD'] = self.preload()
+            env['GPUPOOL_CONF'] = conf
+        if sim:
+            env['GPUPOOL_SIM'] = sim
+        env.update(more)
+        return env
+
+    def preload(self):
+        return (self.sanitizer_runtime() + ' ' + self.lib).strip()
+
+
+def current_build():
+    return Build(os.environ.get('GPUPOOL_TEST_BUILD',
+                                os.path.join(ROOT, 'build')),
+                 os.environ.get('GPUPOOL_TEST_SAN') or None)
+
+
+class CudaTest(unittest.TestCase):
+    """A test with a build, a scratch directory, and programs to run."""
+
+    maxDiff = None
+
+    def setUp(self):
+        self.build = current_build()
+        self.dir = tempfile.mkdtemp(prefix='gpupool-test-')
+        self.addCleanup(shutil.rmtree, self.dir, True)
+
+    def run_program(self, argv, preload=True, conf='', sim='', env=None,
+                    **kwargs):
+        """Run `argv` in the scratch directory on the simulated driver. A
+        program's name without a slash is one of tests/programs."""
+        argv = list(argv)
+        if '/' not in argv[0]:
+            argv[0] = self.build.program(argv[0])
+        kwargs.setdefault('cwd', self.dir)
+        return run(argv, self.build.env(preload, conf, sim, **(env or {})),
+                   **kwargs)
+
+    def assert_ok(self, result, status=0):
+        self.assertEqual(result.status, status, str(result))
+
+    def reports(self, directory=None):
+        """Names of the report files written so far."""
+        return sorted(n for n in os.listdir(directory or self.dir)
+                      if n.startswith('gpupool-'))

@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+"""Runs the tests of one build tree and closes with `N passed, N failed`.
+
+Kinds, each in its own process with a time limit:
+  unit      build/tests/unit/*: cmocka, every single test counts
+  fuzz      build/tests/fuzz/*: --seed S --ops N, exit 0 when clean
+  program   build/tests/programs/*: exit 0, 1, or 77 for skipped; run plain
+            and under the preload, and both must print the same.
+            sim_* tests the simulated driver and runs plain only
+  python    tests/test_*.py: unittest modules that drive programs
+
+Passing tests are quiet; a failing one shows its output.
+"""
+import argparse
+import concurrent.futures
+import glob
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import harness  # noqa: E402  (found through the line above)
+
+PASS, FAIL, SKIP = 'pass', 'fail', 'skip'
+UNIT_LIMIT_S = 120
+MODULE_LIMIT_S = 400
+FUZZ_SHORT = [('1', '20000')]
+FUZZ_LONG = [(str(seed), '1000000') for seed in range(1, 5)]
+FUZZ_LIMIT_S = {False: 120, True: 900}
+
+
+class Outcome:
+    """One test: its name, PASS, FAIL or SKIP, and why."""
+
+    def __init__(self, name, status, detail=''):
+        self.name = name
+        self.status = status
+        self.detail = detail
+
+
+def parse_tap(name, result):
+    """The single tests of a TAP stream. A stream that ends before its plan is
+    done, or a bad exit status without a failed test, is a failure."""
+    outcomes = []
+    planned = 0
+    for line in result.out.decode('utf-8', 'replace').splitlines():
+        plan = re.match(r'1\.\.(\d+)', line)
+        if plan:
+            planned += int(plan.group(1))
+        test = re.match(r'(not )?ok \d+(?: -)? ?(# SKIP)?\s*(.*)', line)
+        if not test:
+            continue
+        status = SKIP if test.group(2) else FAIL if test.group(1) else PASS
+        outcomes.append(Outcome('%s %s' % (name, test.group(3)), status,
+                                str(result) if status == FAIL else ''))
+    failed = any(o.status == FAIL for o in outcomes)
+    if len(outcomes) < planned or not outcomes or (
+            result.status != 0 and not failed):
+        outcomes.append(Outcome(name, FAIL, str(result)))
+    return outcomes
+
+
+def unit(build, path):
+    env = build.env(preload=False, CMOCKA_MESSAGE_OUTPUT='TAP')
+    env['ASAN_OPTIONS'] = 'abort_on_error=0'  # own code: leaks are errors
+    env['TSAN_OPTIONS'] = 'halt_on_error=1'
+    return parse_tap('unit/' + os.path.basename(path),
+                     harness.run([path], env, UNIT_LIMIT_S))
+
+
+def fuzz(build, path, seed, ops, limit):
+    name = 'fuzz/%s --seed %s --ops %s' % (os.path.basename(path), seed, ops)
+    env = build.env(preload=False)
+    env['ASAN_OPTIONS'] = 'abort_on_error=0'
+    env['TSAN_OPTIONS'] = 'halt_on_error=1'
+    result = harness.run([path, '--seed', seed, '--ops', ops], env, limit)
+    return [Outcome(name, PASS if result.status == 0 else FAIL, str(result))]
+
+
+def program(build, path):
+    """Plain, then preloaded; the second must print what the first did."""
+    base = os.path.basename(path)
+    name = 'program/' + base
+    scratch = tempfile.mkdtemp(prefix='gpupool-test-')
+    try:
+        plain = harness.run([path], build.env(preload=False), cwd=scratch)
+        outcomes = [exit_outcome(name + ' plain', plain)]
+        if 'sim_' in base or outcomes[0].status == SKIP:
+            return outcomes
+        conf = 'check:True,quiet:True,report_dir:' + scratch
+        ours = harness.run([path], build.env(conf=conf), cwd=scratch)
+        outcome = exit_outcome(name + ' preloaded', ours)
+        if outcome.status == PASS and ours.out != plain.out:
+            outcome = Outcome(outcome.name, FAIL,
+                              'stdout differs\n--- plain\n%s--- preloaded\n%s'
+                              % (harness.tail(plain.out), ours))
+        return outcomes + [outcome]
+    finally:
+        shutil.rmtree(scratch, True)
+
+
+def exit_outcome(name, result):
+    status = {0: PASS, 77: SKIP}.get(result.status, FAIL)
+    return Outcome(name, status, str(result))
+
+
+def python_module(build, path):
+    """A unittest module in its own process, told as TAP by run_module."""
+    env = dict(os.environ, GPUPOOL_TEST_BUILD=build.path,
+               GPUPOOL_TEST_SAN=build.san or '')
+    name = os.path.basename(path)[:-len('.py')]
+    argv = [sys.executable, os.path.abspath(__file__), '--module', name]
+    return parse_tap('python/' + name, harness.run(argv, env, MODULE_LIMIT_S))
+
+
+class TapResult(unittest.TestResult):
+    """Tells each test as a TAP line, and failures in full."""
+
+    def tell(self, test, status, why=''):
+        number = self.testsRun
+        name = test.id().split('.', 1)[-1]
+        if status == SKIP:
+            print('ok %d # SKIP %s (%s)' % (number, name, why))
+        else:
+            print('%sok %d - %s' % ('not ' if status == FAIL else '', number,
+                                    name))
+            if why:
+                print('# ' + why.replace('\n', '\n# '))
+        sys.stdout.flush()
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.tell(test, PASS)
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        self.tell(test, FAIL, self.failures[-1][1])
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        self.tell(test, FAIL, self.errors[-1][1])
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        self.tell(test, SKIP, reason)
+
+    def addSubTest(self, test, subtest, err):
+        super().addSubTest(test, subtest, err)
+        if err:
+            self.tell(subtest, FAIL, (self.failures + self.errors)[-1][1])
+
+
+def run_module(name):
+    suite = unittest.defaultTestLoader.loadTestsFromName(name)
+    print('1..%d' % suite.countTestCases(), flush=True)
+    result = TapResult()
+    suite.run(result)
+    return 0 if result.wasSuccessful() else 1
+
+
+def collect(build, args):
+    """Every job as (name, function that returns outcomes)."""
+    jobs = []
+
+    def add(kind, pattern, make):
+        for path in sorted(glob.glob(pattern)):
+            name = kind + '/' + os.path.basename(path)
+            if os.path.isfile(path) and (not args.names or any(
+                    part in name for part in args.names)):
+                jobs.extend(make(path))
+
+    def executables(kind):
+        return os.path.join(build.path, 'tests', kind, '*')
+
+    def fuzzers(path):
+        runs = FUZZ_LONG if args.fuzz_long else FUZZ_SHORT
+        limit = FUZZ_LIMIT_S[args.fuzz_long]
+        return [lambda p=path, s=s, n=n: fuzz(build, p, s, n, limit)
+                for s, n in runs]
+
+    add('fuzz', executables('fuzz'), fuzzers)
+    if args.fuzz_long:
+        return jobs
+    # The long ones first, so that two jobs end at about the same time.
+    if build.san != 'thread':
+        add('python', os.path.join(harness.ROOT, 'tests', 'test_*.py'),
+            lambda path: [lambda: python_module(build, path)])
+    add('unit', executables('unit'), lambda path: [lambda: unit(build, path)])
+    if build.san != 'thread':
+        add('program', executables('programs'),
+            lambda path: [lambda: program(build, path)])
+    return jobs
+
+
+def summary(outcomes, seconds):
+    """Print the failures again by name, and the closing line."""
+    count = {s: sum(o.status == s for o in outcomes)
+             for s in (PASS, FAIL, SKIP)}
+    for outcome in outcomes:
+        if outcome.status != PASS:
+            print('%-7s %s' % ({FAIL: 'FAILED', SKIP: 'skipped'}
+                               [outcome.status], outcome.name))
+    print('%.0f s' % seconds)
+    line = '%d passed, %d failed' % (count[PASS], count[FAIL])
+    if count[SKIP]:
+        line += ', %d skipped' % count[SKIP]
+    print(line, flush=True)
+    return 1 if count[FAIL] or not outcomes else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument('--build', default=os.path.join(harness.ROOT, 'build'))
+    parser.add_argument('--san', choices=['address', 'undefined', 'thread'])
+    parser.add_argument('--fuzz-long', action='store_true',
+                        help='only the fuzzers, with many operations')
+    parser.add_argument('--jobs', type=int, default=2)
+    parser.add_argument('--module', help=argparse.SUPPRESS)
+    parser.add_argument('names', nargs='*',
+                        help='only tests whose KIND/NAME contains one of these')
+    args = parser.parse_args()
+    if args.module:
+        return run_module(args.module)
+
+    build = harness.Build(args.build, args.san)
+    jobs = collect(build, args)
+    if not jobs:
+        print('no test matches; build them with `make test`', file=sys.stderr)
+    start = time.monotonic()
+    outcomes = []
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        for future in concurrent.futures.as_completed(
+                [pool.submit(job) for job in jobs]):
+            for outcome in future.result():
+                outcomes.append(outcome)
+                if outcome.status == FAIL:
+                    print('FAILED %s: %s' % (outcome.name, outcome.detail),
+                          flush=True)
+    outcomes.sort(key=lambda o: o.name)
+    return summary(outcomes, time.monotonic() - start)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
