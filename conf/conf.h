@@ -3,7 +3,8 @@
  *
  * conf/options.def is the one table: parser, defaults, printing and the README
  * table come from it. Grammar: key:value,key:value; lists in []; white space
- * is dropped. A bad value costs one line (key, value, what is accepted, the
+ * is dropped; a path with blanks or commas stands in double quotes, where \"
+ * and \\ mean " and \. A bad value costs one line (key, value, what is accepted, the
  * nearest known key); the other settings hold; the host is never stopped.
  */
 #ifndef GP_CONF_H
@@ -24,22 +25,23 @@ enum gp_conf_cache { GP_CONF_KEEP, GP_CONF_DECAY, GP_CONF_NONE };
 #define GP_CONF_DIVISIONS 16
 
 struct gp_conf {
-	bool enabled;               /* False: as if not preloaded */
-	bool quiet;                 /* no summary line at exit */
+	bool enabled; /* False: as if not preloaded */
+	bool quiet;   /* no summary line at exit */
 	enum gp_backend backend;
-	char report_dir[PATH_MAX];  /* "" = where the program was started */
-	int report_signal;          /* signal number, 0 = none */
-	bool check;                 /* pool_check() after every step */
+	char report_dir[PATH_MAX]; /* "" = where the program was started */
+	int report_signal;         /* signal number, 0 = none */
+	bool check;                /* pool_check() after every step */
 
 	/* the pool's; sizes in bytes */
 	bool expandable_segments;
 	enum gp_conf_cache cache_policy;
-	uint64_t decay_ms;
-	double growth_factor;
+	uint64_t decay_ms;    /* cache_decay_ms; never 0 */
+	double growth_factor; /* >= 1.0 */
 	uint64_t large_segment_size;
-	uint64_t max_split_size;
+	uint64_t max_split_size; /* UINT64_MAX: unlimited */
 	uint64_t max_non_split_rounding;
-	double garbage_collection_threshold;
+	double garbage_collection_threshold; /* 0: off */
+	/* slot k is for requests of [2^k, 2^(k+1)) MiB; 0: off */
 	uint32_t roundup_power2_divisions[GP_CONF_DIVISIONS];
 };
 

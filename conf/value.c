@@ -1,0 +1,320 @@
+/*
+ * Values: the text of one setting <-> one field of struct gp_conf.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "conf/value.h"
+
+struct choice {
+	const char *name;
+	int value;
+};
+
+static const struct choice backends[] = {
+	{"native", GP_BACKEND_NATIVE},
+	{"passthrough", GP_BACKEND_PASSTHROUGH},
+	{NULL, 0},
+};
+
+static const struct choice cache_policies[] = {
+	{"keep", GP_CONF_KEEP},
+	{"decay", GP_CONF_DECAY},
+	{"none", GP_CONF_NONE},
+	{NULL, 0},
+};
+
+bool gp_is_blank(char c)
+{
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+bool gp_span_is(struct gp_span span, const char *word)
+{
+	return strlen(word) == span.len && !memcmp(span.at, word, span.len);
+}
+
+static char lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+}
+
+bool gp_span_is_nocase(struct gp_span span, const char *word)
+{
+	if (strlen(word) != span.len)
+		return false;
+	for (size_t i = 0; i < span.len; i++) {
+		if (lower(span.at[i]) != lower(word[i]))
+			return false;
+	}
+	return true;
+}
+
+struct gp_span gp_span_trim(struct gp_span span)
+{
+	while (span.len && gp_is_blank(span.at[0])) {
+		span.at++;
+		span.len--;
+	}
+	while (span.len && gp_is_blank(span.at[span.len - 1]))
+		span.len--;
+	return span;
+}
+
+static int bool_read(struct gp_span text, bool *value)
+{
+	if (gp_span_is_nocase(text, "true") || gp_span_is(text, "1"))
+		*value = true;
+	else if (gp_span_is_nocase(text, "false") || gp_span_is(text, "0"))
+		*value = false;
+	else
+		return -EINVAL;
+	return 0;
+}
+
+static int choice_read(struct gp_span text, const struct choice *choices,
+		       int *value)
+{
+	for (; choices->name; choices++) {
+		if (gp_span_is_nocase(text, choices->name)) {
+			*value = choices->value;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+static const char *choice_name(const struct choice *choices, int value)
+{
+	while (choices->name && choices->value != value)
+		choices++;
+	return choices->name ? choices->name : "?";
+}
+
+/* Quoted ("\"" and "\\" stand for themselves) or as it is. */
+static int path_read(struct gp_span text, char *path)
+{
+	const bool quoted = text.len >= 2 && text.at[0] == '"' &&
+			    text.at[text.len - 1] == '"';
+	size_t used = 0;
+
+	if (quoted) {
+		text.at++;
+		text.len -= 2;
+	}
+	if (text.len >= 2 * PATH_MAX)
+		return -ERANGE;
+	char copy[PATH_MAX];
+	for (size_t i = 0; i < text.len; i++) {
+		char c = text.at[i];
+
+		if (quoted && c == '\\' && i + 1 < text.len)
+			c = text.at[++i];
+		else if (c == '"' || (!quoted && gp_is_blank(c)))
+			return -EINVAL;
+		if (used == PATH_MAX - 1)
+			return -ERANGE;
+		copy[used++] = c;
+	}
+	copy[used] = '\0';
+	/* The rest is cleared too, so that equal paths are equal bytes. */
+	memset(path, 0, PATH_MAX);
+	memcpy(path, copy, used);
+	return 0;
+}
+
+static bool needs_quotes(const char *path)
+{
+	if (path[0] == '\0' || path[0] == '[')
+		return true;
+	for (; *path; path++) {
+		if (gp_is_blank(*path) || *path == ',' || *path == '"')
+			return true;
+	}
+	return false;
+}
+
+static void path_print(const char *path, char *buf, size_t size)
+{
+	size_t used = 0;
+
+	if (!needs_quotes(path)) {
+		snprintf(buf, size, "%s", path);
+		return;
+	}
+	if (used < size)
+		buf[used++] = '"';
+	for (; *path; path++) {
+		if ((*path == '"' || *path == '\\') && used < size)
+			buf[used++] = '\\';
+		if (used < size)
+			buf[used++] = *path;
+	}
+	if (used < size)
+		buf[used++] = '"';
+	buf[used < size ? used : size - 1] = '\0';
+}
+
+static int whole_in_bounds(uint64_t number, const struct gp_conf_row *row,
+			   uint64_t *field)
+{
+	if (number < row->low || number > row->high)
+		return -ERANGE;
+	*field = number;
+	return 0;
+}
+
+static int size_field_read(const struct gp_conf_row *row, struct gp_span text,
+			   uint64_t *field)
+{
+	uint64_t bytes;
+	int error;
+
+	/* Only a row without an upper bound can be unlimited. */
+	if (row->high == UINT64_MAX && gp_span_is_nocase(text, "unlimited")) {
+		*field = UINT64_MAX;
+		return 0;
+	}
+	error = gp_size_read(text, &bytes);
+	return error ? error : whole_in_bounds(bytes, row, field);
+}
+
+static int ms_field_read(const struct gp_conf_row *row, struct gp_span text,
+			 uint64_t *field)
+{
+	uint64_t ms;
+	int error = gp_ms_read(text, &ms);
+
+	return error ? error : whole_in_bounds(ms, row, field);
+}
+
+static int factor_read(const struct gp_conf_row *row, struct gp_span text,
+		       double *field)
+{
+	double number;
+	int error = gp_double_read(text, &number);
+
+	if (error)
+		return error;
+	if (number < (double)row->low || number > (double)row->high)
+		return -ERANGE;
+	*field = number;
+	return 0;
+}
+
+static int fraction_read(struct gp_span text, double *field)
+{
+	double number;
+	int error;
+
+	if (gp_span_is_nocase(text, "off")) {
+		*field = 0;
+		return 0;
+	}
+	error = gp_double_read(text, &number);
+	if (error)
+		return error;
+	if (number <= 0 || number >= 1)
+		return -ERANGE;
+	*field = number;
+	return 0;
+}
+
+int gp_conf_read(const struct gp_conf_row *row, struct gp_span value,
+		 struct gp_conf *conf)
+{
+	void *field = (char *)conf + row->offset;
+	int chosen, error;
+
+	switch (row->type) {
+	case GP_TYPE_BOOL:
+		return bool_read(value, field);
+	case GP_TYPE_BACKEND:
+		error = choice_read(value, backends, &chosen);
+		if (!error)
+			conf->backend = (enum gp_backend)chosen;
+		return error;
+	case GP_TYPE_CACHE:
+		error = choice_read(value, cache_policies, &chosen);
+		if (!error)
+			conf->cache_policy = (enum gp_conf_cache)chosen;
+		return error;
+	case GP_TYPE_PATH:
+		return path_read(value, field);
+	case GP_TYPE_SIGNAL:
+		return gp_signal_read(value, field);
+	case GP_TYPE_MS:
+		return ms_field_read(row, value, field);
+	case GP_TYPE_FACTOR:
+		return factor_read(row, value, field);
+	case GP_TYPE_SIZE:
+		return size_field_read(row, value, field);
+	case GP_TYPE_FRACTION:
+		return fraction_read(value, field);
+	case GP_TYPE_DIVISIONS:
+		return gp_divisions_read(value, field);
+	}
+	return -EINVAL;
+}
+
+static void print_field(const struct gp_conf_row *row,
+			const struct gp_conf *conf, char *buf, size_t size)
+{
+	const void *field = (const char *)conf + row->offset;
+
+	switch (row->type) {
+	case GP_TYPE_BOOL:
+		snprintf(buf, size, "%s",
+			 *(const bool *)field ? "True" : "False");
+		break;
+	case GP_TYPE_BACKEND:
+		snprintf(buf, size, "%s",
+			 choice_name(backends, (int)conf->backend));
+		break;
+	case GP_TYPE_CACHE:
+		snprintf(buf, size, "%s",
+			 choice_name(cache_policies, (int)conf->cache_policy));
+		break;
+	case GP_TYPE_PATH:
+		path_print(field, buf, size);
+		break;
+	case GP_TYPE_SIGNAL:
+		gp_signal_print(*(const int *)field, buf, size);
+		break;
+	case GP_TYPE_MS:
+		snprintf(buf, size, "%llu",
+			 (unsigned long long)*(const uint64_t *)field);
+		break;
+	case GP_TYPE_FACTOR:
+		gp_double_print(*(const double *)field, buf, size);
+		break;
+	case GP_TYPE_SIZE:
+		if (*(const uint64_t *)field == UINT64_MAX)
+			snprintf(buf, size, "unlimited");
+		else
+			gp_size_print(*(const uint64_t *)field, buf, size);
+		break;
+	case GP_TYPE_FRACTION:
+		if (*(const double *)field > 0)
+			gp_double_print(*(const double *)field, buf, size);
+		else
+			snprintf(buf, size, "off");
+		break;
+	case GP_TYPE_DIVISIONS:
+		gp_divisions_print(field, buf, size);
+		break;
+	}
+}
+
+void gp_conf_print(const struct gp_conf_row *row, const struct gp_conf *conf,
+		   char *buf, size_t size)
+{
+	if (!size)
+		return;
+	buf[0] = '\0';
+	print_field(row, conf, buf, size);
+	/* Only a path can be longer than any sensible buffer. */
+	if (size > 4 && strlen(buf) == size - 1)
+		memcpy(buf + size - 4, "...", 3);
+}

@@ -1,0 +1,102 @@
+/*
+ * Inside conf/: rows of the option table, and reading and printing of values.
+ *
+ * Readers take a span of the text, never allocate, do not depend on the
+ * locale, and leave the field alone when they refuse. Thread-safe.
+ */
+#ifndef GP_CONF_VALUE_H
+#define GP_CONF_VALUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "conf/conf.h"
+
+/* A piece of text that belongs to somebody else; not terminated. */
+struct gp_span {
+	const char *at;
+	size_t len;
+};
+
+bool gp_span_is(struct gp_span span, const char *word);        /* exactly */
+bool gp_span_is_nocase(struct gp_span span, const char *word); /* ASCII case */
+bool gp_is_blank(char c);
+/* Without the white space at both ends. */
+struct gp_span gp_span_trim(struct gp_span span);
+
+/* type -> the C type of the field */
+#define GP_CONF_TYPES(X)                                      \
+	X(BOOL, bool)                                         \
+	X(BACKEND, enum gp_backend)                           \
+	X(CACHE, enum gp_conf_cache)                          \
+	X(PATH, char[PATH_MAX])                               \
+	X(SIGNAL, int)      /* number, 0 = none */            \
+	X(MS, uint64_t)     /* milliseconds; bare, ms or s */ \
+	X(FACTOR, double)   /* up to nine decimals */         \
+	X(SIZE, uint64_t)   /* bytes; a bare number is MiB */ \
+	X(FRACTION, double) /* above 0, below 1; 0 = off */   \
+	X(DIVISIONS, uint32_t[GP_CONF_DIVISIONS])
+
+enum gp_conf_type {
+#define X(type, ctype) GP_TYPE_##type,
+	GP_CONF_TYPES(X)
+#undef X
+};
+
+struct gp_conf_row {
+	struct gp_conf_option option;
+	const char *initial;
+	enum gp_conf_type type;
+	size_t offset, size; /* of the field in struct gp_conf */
+	uint64_t low, high;
+};
+
+struct gp_conf_foreign {
+	const char *key, *why;
+};
+
+/* conf/table.c */
+extern const struct gp_conf_row gp_conf_rows[];
+extern const struct gp_conf_foreign gp_conf_foreigners[];
+extern const size_t gp_conf_num_foreign;
+#define GP_CONF_MAX_ROWS 64
+
+/* Read `value` into row's field of conf. 0; -EINVAL: not such a value;
+ * -ERANGE: outside the bounds. */
+int gp_conf_read(const struct gp_conf_row *row, struct gp_span value,
+		 struct gp_conf *conf);
+/* Print row's field so that gp_conf_read() reads it again. If it does not fit
+ * it ends in "...". */
+void gp_conf_print(const struct gp_conf_row *row, const struct gp_conf *conf,
+		   char *buf, size_t size);
+
+/* conf/number.c: plain decimals, "12", "0.5", "1.25", at most nine digits
+ * after the point and no sign or exponent. */
+struct gp_decimal {
+	uint64_t whole;
+	uint32_t billionths;
+};
+/* Reads at the start of `text`; returns the rest, with .at NULL if there is
+ * no number. */
+struct gp_span gp_decimal_read(struct gp_span text, struct gp_decimal *number);
+/* A whole number and nothing else. 0, -EINVAL, -ERANGE. */
+int gp_whole_read(struct gp_span text, uint64_t *number);
+int gp_size_read(struct gp_span text, uint64_t *bytes);
+int gp_ms_read(struct gp_span text, uint64_t *ms);
+int gp_double_read(struct gp_span text, double *number);
+void gp_size_print(uint64_t bytes, char *buf, size_t size);
+void gp_double_print(double number, char *buf, size_t size);
+
+/* conf/signals.c */
+int gp_signal_read(struct gp_span text, int *number);
+void gp_signal_print(int number, char *buf, size_t size);
+
+/* conf/divisions.c */
+int gp_divisions_read(struct gp_span text, uint32_t *slots);
+void gp_divisions_print(const uint32_t *slots, char *buf, size_t size);
+
+/* conf/suggest.c: the known key nearest to `key`, NULL if none is near. */
+const char *gp_conf_suggest(struct gp_span key);
+
+#endif
