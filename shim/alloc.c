@@ -1,0 +1,277 @@
+/*
+ * cuMemAlloc, cuMemAllocPitch, cuMemFree and kin.
+ *
+ * Whatever is unusual (zero bytes, NULL, no context, a capture, an element
+ * size the driver would refuse) is forwarded: the driver's own answer is the
+ * right one.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "shim/alloc.h"
+#include "shim/capture.h"
+#include "shim/context.h"
+#include "shim/foreign.h"
+#include "shim/reporter.h"
+#include "shim/state.h"
+#include "shim/tracer.h"
+#include "stats/log.h"
+
+/* Rows of cuMemAllocPitch start at multiples of this (measured). */
+#define PITCH 512u
+
+static __thread struct {
+	bool set;
+	CUresult rc;
+} answer;
+
+void gp_repeat_answer(CUresult rc)
+{
+	answer.set = true;
+	answer.rc = rc;
+}
+
+void gp_forget_answer(void)
+{
+	answer.set = false;
+}
+
+static bool repeat_answer(CUresult *rc)
+{
+	if (__builtin_expect(!answer.set, 1))
+		return false;
+	answer.set = false;
+	*rc = answer.rc;
+	return true;
+}
+
+/* The pool could not serve: out of memory is the program's answer, anything
+ * else is our own failure and the driver serves instead. */
+static __attribute__((noinline, cold)) enum gp_served
+alloc_failed(const struct gp_context *context, int error, size_t bytes,
+	     const char *call, CUresult *rc)
+{
+	if (error == -ENOMEM) {
+		gp_tracer_oom(bytes);
+		gp_reporter_oom(bytes, context->cuda.device, call);
+		*rc = CUDA_ERROR_OUT_OF_MEMORY;
+		return GP_SERVED;
+	}
+	gp_warn("the pool could not serve %zu bytes (driver error %d); the "
+		"driver serves them",
+		bytes, error == -EIO ? (int)gp_cuda_last_error() : error);
+	return GP_FORWARD;
+}
+
+enum gp_served gp_serve_alloc(CUdeviceptr *address, size_t bytes,
+			      const char *call, CUresult *rc)
+{
+	struct gp_context *context;
+	uint64_t va;
+	int error;
+
+	if (!address || !bytes || !gp_active())
+		return GP_FORWARD;
+	context = gp_context_current();
+	if (!context || !context->pool || gp_capture_any())
+		return GP_FORWARD;
+	error = gp_pool_alloc(context->pool, bytes, &va);
+	if (__builtin_expect(error, 0))
+		return alloc_failed(context, error, bytes, call, rc);
+	*address = va;
+	*rc = CUDA_SUCCESS;
+	gp_tracer_alloc(va, bytes);
+	return GP_SERVED;
+}
+
+enum gp_served gp_serve_pitch(CUdeviceptr *address, size_t *pitch, size_t width,
+			      size_t height, unsigned element_size,
+			      const char *call, CUresult *rc)
+{
+	size_t row, bytes;
+	enum gp_served served;
+
+	if (!pitch || !width || !height ||
+	    (element_size != 4 && element_size != 8 && element_size != 16) ||
+	    width > SIZE_MAX - PITCH)
+		return GP_FORWARD;
+	row = (width + PITCH - 1) / PITCH * PITCH;
+	if (__builtin_mul_overflow(row, height, &bytes))
+		return GP_FORWARD;
+	served = gp_serve_alloc(address, bytes, call, rc);
+	if (served == GP_SERVED && *rc == CUDA_SUCCESS)
+		*pitch = row;
+	return served;
+}
+
+/* A stream captures: the real cuMemFree would be refused in most modes, and
+ * invalidate the capture. Ask the driver with a call of the same class. */
+static __attribute__((noinline, cold)) CUresult
+free_allowed(const struct gp_pool *pool)
+{
+	const struct gp_context *context = gp_context_of_pool(pool);
+
+	return context ? gp_context_capture_probe(context) : CUDA_SUCCESS;
+}
+
+static CUresult free_result(int error)
+{
+	switch (error) {
+	case 0:
+		return CUDA_SUCCESS;
+	case -ENOENT: /* interior, or freed before */
+		return CUDA_ERROR_INVALID_VALUE;
+	default:
+		return gp_cuda_last_error();
+	}
+}
+
+/* A trace holds only frees that will succeed. */
+static inline void trace_free(struct gp_pool *pool, uint64_t address)
+{
+	uint64_t base, bytes;
+
+	if (gp_tracer_on() && !gp_pool_find(pool, address, &base, &bytes) &&
+	    base == address)
+		gp_tracer_free(address);
+}
+
+enum gp_served gp_serve_free(CUdeviceptr address, CUresult *rc)
+{
+	struct gp_pool *pool = gp_pool_of(address);
+	CUcontext current = NULL;
+
+	if (!pool || !gp_running())
+		return GP_FORWARD;
+	/* Without a context the driver's answer comes before any look at the
+	 * address. */
+	if (gp_real()->cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current)
+		return GP_FORWARD;
+	if (gp_capture_any()) {
+		*rc = free_allowed(pool);
+		if (*rc != CUDA_SUCCESS)
+			return GP_SERVED;
+	}
+	trace_free(pool, address);
+	*rc = free_result(gp_pool_free(pool, address));
+	return GP_SERVED;
+}
+
+/* ---- the driver's entry points ------------------------------------------ */
+
+static void count_plain(CUdeviceptr address, size_t bytes)
+{
+	struct gp_foreign entry = {
+		.kind = GP_KIND_plain, .bytes = bytes, .refs = 1};
+
+	if (gp_active()) {
+		gp_foreign_add(address, &entry);
+		gp_tracer_alloc(address, bytes);
+	}
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
+{
+	CUresult rc;
+
+	if (repeat_answer(&rc))
+		return rc;
+	if (gp_serve_alloc(address, bytes, "cuMemAlloc_v2", &rc) == GP_SERVED)
+		return rc;
+	rc = gp_real()->cuMemAlloc_v2(address, bytes);
+	if (gp_context_made_room(rc))
+		rc = gp_real()->cuMemAlloc_v2(address, bytes);
+	if (rc == CUDA_SUCCESS)
+		count_plain(*address, bytes);
+	return rc;
+}
+
+CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width,
+			    size_t height, unsigned element_size)
+{
+	CUresult rc;
+
+	if (repeat_answer(&rc))
+		return rc;
+	if (gp_serve_pitch(address, pitch, width, height, element_size,
+			   "cuMemAllocPitch_v2", &rc) == GP_SERVED)
+		return rc;
+	rc = gp_real()->cuMemAllocPitch_v2(address, pitch, width, height,
+					   element_size);
+	if (gp_context_made_room(rc))
+		rc = gp_real()->cuMemAllocPitch_v2(address, pitch, width,
+						   height, element_size);
+	if (rc == CUDA_SUCCESS)
+		count_plain(*address, *pitch * height);
+	return rc;
+}
+
+CUresult cuMemFree_v2(CUdeviceptr address)
+{
+	struct gp_foreign entry;
+	bool known;
+	CUresult rc;
+
+	if (repeat_answer(&rc))
+		return rc;
+	if (gp_serve_free(address, &rc) == GP_SERVED)
+		return rc;
+	known = gp_running() && gp_foreign_take(address, &entry);
+	if (known)
+		gp_tracer_free(address);
+	rc = gp_real()->cuMemFree_v2(address);
+	if (known && rc != CUDA_SUCCESS)
+		gp_foreign_add(address, &entry);
+	return rc;
+}
+
+typedef __typeof__(cuMemFreeAsync) free_async_fn;
+
+/* A pool block that comes back in stream order is never forwarded: the driver
+ * does not know it. */
+static CUresult free_async(free_async_fn *real, CUdeviceptr address,
+			   CUstream stream)
+{
+	struct gp_pool *pool = gp_pool_of(address);
+	struct gp_foreign entry;
+	bool known;
+	CUresult rc;
+
+	if (pool && gp_running()) {
+		trace_free(pool, address);
+		return free_result(gp_pool_free(pool, address));
+	}
+	known = gp_running() && gp_foreign_take(address, &entry);
+	rc = real(address, stream);
+	if (known && rc != CUDA_SUCCESS)
+		gp_foreign_add(address, &entry);
+	return rc;
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream)
+{
+	return free_async(gp_real()->cuMemFreeAsync, address, stream);
+}
+
+CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream)
+{
+	return free_async(gp_real()->cuMemFreeAsync_ptsz, address, stream);
+}
+
+/* The driver would answer with the whole handle behind the block. */
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes,
+				 CUdeviceptr address)
+{
+	struct gp_pool *pool = gp_pool_of(address);
+	uint64_t start, size;
+
+	if (!pool || !gp_running())
+		return gp_real()->cuMemGetAddressRange_v2(base, bytes, address);
+	if (gp_pool_find(pool, address, &start, &size))
+		return CUDA_ERROR_NOT_FOUND;
+	if (base)
+		*base = start;
+	if (bytes)
+		*bytes = size;
+	return CUDA_SUCCESS;
+}

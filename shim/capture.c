@@ -1,0 +1,215 @@
+/*
+ * Captures by origin stream. One is entered before the driver begins it, so
+ * that no free of another thread can wait for the context in between, which
+ * would invalidate it. It ends with cuStreamEndCapture, whatever that answers
+ * unless it left the capture alone, or with its stream.
+ */
+#include <pthread.h>
+
+#include "shim/capture.h"
+#include "shim/state.h"
+#include "stats/log.h"
+
+#define MAX_CAPTURES 256
+
+int gp_captures;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Guarded by lock. */
+static struct {
+	CUstream stream;
+	CUcontext context;
+} captures[MAX_CAPTURES];
+static int num_captures;
+/* Captures beyond the table; until they end every context counts as
+ * capturing. Guarded by lock. */
+static int num_untracked;
+
+static void publish(void)
+{
+	__atomic_store_n(&gp_captures, num_captures + num_untracked,
+			 __ATOMIC_RELEASE);
+}
+
+static void begun(CUstream stream)
+{
+	CUcontext context = NULL;
+
+	gp_real()->cuCtxGetCurrent(&context);
+	pthread_mutex_lock(&lock);
+	if (num_captures < MAX_CAPTURES) {
+		captures[num_captures].stream = stream;
+		captures[num_captures].context = context;
+		num_captures++;
+	} else {
+		num_untracked++;
+	}
+	publish();
+	pthread_mutex_unlock(&lock);
+}
+
+static void remove_at(int i)
+{
+	captures[i] = captures[--num_captures];
+}
+
+/* `counted`: the caller knows that this stream was capturing. */
+static void ended(CUstream stream, bool counted)
+{
+	pthread_mutex_lock(&lock);
+	int i = 0;
+
+	while (i < num_captures && captures[i].stream != stream)
+		i++;
+	if (i < num_captures)
+		remove_at(i);
+	else if (counted && num_untracked)
+		num_untracked--;
+	publish();
+	pthread_mutex_unlock(&lock);
+}
+
+bool gp_capture_in(CUcontext context)
+{
+	bool found;
+
+	if (!gp_capture_any())
+		return false;
+	pthread_mutex_lock(&lock);
+	found = num_untracked != 0;
+	for (int i = 0; i < num_captures && !found; i++)
+		found = captures[i].context == context;
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+void gp_capture_forget(CUcontext context)
+{
+	pthread_mutex_lock(&lock);
+	for (int i = num_captures - 1; i >= 0; i--)
+		if (captures[i].context == context)
+			remove_at(i);
+	publish();
+	pthread_mutex_unlock(&lock);
+}
+
+CUresult cuStreamBeginCapture(CUstream stream)
+{
+	CUresult rc;
+
+	begun(stream);
+	rc = gp_real()->cuStreamBeginCapture(stream);
+	if (rc != CUDA_SUCCESS)
+		ended(stream, true);
+	return rc;
+}
+
+CUresult cuStreamBeginCapture_ptsz(CUstream stream)
+{
+	CUresult rc;
+
+	begun(stream);
+	rc = gp_real()->cuStreamBeginCapture_ptsz(stream);
+	if (rc != CUDA_SUCCESS)
+		ended(stream, true);
+	return rc;
+}
+
+CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
+{
+	CUresult rc;
+
+	begun(stream);
+	rc = gp_real()->cuStreamBeginCapture_v2(stream, mode);
+	if (rc != CUDA_SUCCESS)
+		ended(stream, true);
+	return rc;
+}
+
+CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode)
+{
+	CUresult rc;
+
+	begun(stream);
+	rc = gp_real()->cuStreamBeginCapture_v2_ptsz(stream, mode);
+	if (rc != CUDA_SUCCESS)
+		ended(stream, true);
+	return rc;
+}
+
+#if CUDA_VERSION >= 12030
+CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph,
+				     const CUgraphNode *dependencies,
+				     const CUgraphEdgeData *data, size_t count,
+				     CUstreamCaptureMode mode)
+{
+	CUresult rc;
+
+	begun(stream);
+	rc = gp_real()->cuStreamBeginCaptureToGraph(stream, graph, dependencies,
+						    data, count, mode);
+	if (rc != CUDA_SUCCESS)
+		ended(stream, true);
+	return rc;
+}
+
+CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph,
+					  const CUgraphNode *dependencies,
+					  const CUgraphEdgeData *data,
+					  size_t count,
+					  CUstreamCaptureMode mode)
+{
+	CUresult rc;
+
+	begun(stream);
+	rc = gp_real()->cuStreamBeginCaptureToGraph_ptsz(
+		stream, graph, dependencies, data, count, mode);
+	if (rc != CUDA_SUCCESS)
+		ended(stream, true);
+	return rc;
+}
+#endif
+
+/* Ends the capture also where it answers that the capture was invalidated. */
+static bool leaves_capture(CUresult rc)
+{
+	return rc != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD &&
+	       rc != CUDA_ERROR_STREAM_CAPTURE_UNMATCHED &&
+	       rc != CUDA_ERROR_ILLEGAL_STATE && rc != CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
+{
+	CUresult rc = gp_real()->cuStreamEndCapture(stream, graph);
+
+	if (leaves_capture(rc))
+		ended(stream, true);
+	return rc;
+}
+
+CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *graph)
+{
+	CUresult rc = gp_real()->cuStreamEndCapture_ptsz(stream, graph);
+
+	if (leaves_capture(rc))
+		ended(stream, true);
+	return rc;
+}
+
+CUresult cuStreamDestroy(CUstream stream)
+{
+	CUresult rc = gp_real()->cuStreamDestroy(stream);
+
+	if (rc == CUDA_SUCCESS && gp_capture_any())
+		ended(stream, false);
+	return rc;
+}
+
+CUresult cuStreamDestroy_v2(CUstream stream)
+{
+	CUresult rc = gp_real()->cuStreamDestroy_v2(stream);
+
+	if (rc == CUDA_SUCCESS && gp_capture_any())
+		ended(stream, false);
+	return rc;
+}

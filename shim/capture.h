@@ -1,0 +1,28 @@
+/*
+ * Which streams capture. While one does, work of its context must not be
+ * waited for, and plain allocations follow the driver's own capture rules.
+ */
+#ifndef GP_SHIM_CAPTURE_H
+#define GP_SHIM_CAPTURE_H
+
+#include <stdbool.h>
+
+#include "shim/hooks.h"
+
+/* Number of captures under way in the process. Synchronization: atomic. */
+extern int gp_captures;
+
+/* Cheap test for the hot path. */
+static inline bool gp_capture_any(void)
+{
+	return __builtin_expect(
+		__atomic_load_n(&gp_captures, __ATOMIC_RELAXED) != 0, 0);
+}
+
+/* True while a stream of `context` captures. Thread-safe. */
+bool gp_capture_in(CUcontext context);
+
+/* The context is gone, and with it its captures. */
+void gp_capture_forget(CUcontext context);
+
+#endif

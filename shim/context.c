@@ -1,0 +1,373 @@
+/*
+ * Contexts as this process sees them. A context is entered when first seen
+ * current at an allocation, never inside a driver callback. Entries are never
+ * freed: another thread may still hold one.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/conf.h"
+#include "shim/capture.h"
+#include "shim/context.h"
+#include "shim/pool_config.h"
+#include "shim/state.h"
+#include "stats/log.h"
+
+#define MAX_CONTEXTS GP_REPORT_MAX_POOLS
+#define MAX_CREATED  256
+
+/* Rank: below start_lock, above the pool's locks. Never held across a driver
+ * call. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Guarded by lock. */
+static struct gp_context *contexts[MAX_CONTEXTS];
+static size_t num_contexts;
+static CUcontext created[MAX_CREATED];
+static size_t num_created;
+/* What destroyed pools had done. Guarded by lock. */
+static struct gp_report_pool retired[MAX_CONTEXTS];
+static size_t num_retired;
+
+/* Users of pools that are not threads of the program (reports, trims,
+ * housekeeping); a pool is destroyed only when there are none. Guarded by
+ * lock. */
+static int users;
+static pthread_cond_t no_users = PTHREAD_COND_INITIALIZER;
+
+/* Bumped when a context goes, so that the threads' caches expire.
+ * Synchronization: atomic. */
+static unsigned generation = 1;
+
+static __thread struct {
+	CUcontext handle;
+	struct gp_context *context;
+	unsigned generation;
+} seen;
+
+static struct gp_context *find(CUcontext handle)
+{
+	for (size_t i = 0; i < num_contexts; i++)
+		if (contexts[i]->cuda.context == handle)
+			return contexts[i];
+	return NULL;
+}
+
+static bool was_created(CUcontext handle)
+{
+	for (size_t i = 0; i < num_created; i++)
+		if (created[i] == handle)
+			return true;
+	return false;
+}
+
+/* Retain and release are cheap on an active primary context, and the only way
+ * to learn its handle. */
+static bool is_primary(CUcontext handle, CUdevice device)
+{
+	const struct gp_real *real = gp_real();
+	CUcontext primary = NULL;
+	unsigned flags;
+	int active = 0;
+
+	if (real->cuDevicePrimaryCtxGetState(device, &flags, &active) !=
+		    CUDA_SUCCESS ||
+	    !active)
+		return false;
+	if (real->cuDevicePrimaryCtxRetain(&primary, device) != CUDA_SUCCESS)
+		return false;
+	real->cuDevicePrimaryCtxRelease_v2(device);
+	return primary == handle;
+}
+
+static void give_pool(struct gp_context *context)
+{
+	struct gp_pool_config config;
+	int rc;
+
+	if (gp_settings()->backend != GP_BACKEND_NATIVE || !context->ours)
+		return;
+	gp_pool_config_from(&config, gp_settings());
+	rc = gp_pool_create(&context->cuda.driver, &config, &context->pool);
+	if (rc) {
+		context->pool = NULL;
+		gp_warn("no pool for device %d (%s); allocations go to the "
+			"driver",
+			context->cuda.device, strerror(-rc));
+		return;
+	}
+	if (gp_real()->cuEventCreate(&context->probe,
+				     CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+		context->probe = NULL;
+}
+
+/* Makes `handle`, current on this thread, known. NULL if that fails. */
+static __attribute__((noinline, cold)) struct gp_context *
+enter(CUcontext handle)
+{
+	struct gp_context *context, *other;
+	CUdevice device;
+
+	pthread_mutex_lock(&lock);
+	context = find(handle);
+	bool known_created = was_created(handle);
+	pthread_mutex_unlock(&lock);
+	if (context)
+		return context;
+	if (gp_real()->cuCtxGetDevice(&device) != CUDA_SUCCESS)
+		return NULL;
+	context = calloc(1, sizeof(*context));
+	if (!context)
+		return NULL;
+	if (gp_cuda_driver_init(&context->cuda, handle, device)) {
+		free(context);
+		return NULL;
+	}
+	if (gp_real()->cuDeviceGetName(context->name, sizeof(context->name),
+				       device) != CUDA_SUCCESS)
+		context->name[0] = '\0';
+	context->primary = !known_created && is_primary(handle, device);
+	context->ours = known_created || context->primary;
+	give_pool(context);
+
+	pthread_mutex_lock(&lock);
+	other = find(handle);
+	if (!other && num_contexts < MAX_CONTEXTS) {
+		contexts[num_contexts++] = context;
+		other = context;
+	}
+	pthread_mutex_unlock(&lock);
+	if (other != context) { /* another thread was first, or no room */
+		if (context->pool)
+			gp_pool_destroy(context->pool);
+		free(context);
+	}
+	return other;
+}
+
+struct gp_context *gp_context_current(void)
+{
+	unsigned now = __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
+	CUcontext handle = NULL;
+
+	if (gp_real()->cuCtxGetCurrent(&handle) != CUDA_SUCCESS || !handle)
+		return NULL;
+	if (__builtin_expect(seen.handle != handle || seen.generation != now,
+			     0)) {
+		seen.context = enter(handle);
+		seen.handle = seen.context ? handle : NULL;
+		seen.generation = now;
+	}
+	return seen.context;
+}
+
+struct gp_context *gp_context_of_pool(const struct gp_pool *pool)
+{
+	struct gp_context *found = NULL;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < num_contexts && !found; i++)
+		if (contexts[i]->pool == pool)
+			found = contexts[i];
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+void gp_context_created(CUcontext context)
+{
+	pthread_mutex_lock(&lock);
+	if (!was_created(context) && num_created < MAX_CREATED)
+		created[num_created++] = context;
+	pthread_mutex_unlock(&lock);
+}
+
+static void describe(struct gp_report_pool *pool,
+		     const struct gp_context *context)
+{
+	memset(pool, 0, sizeof(*pool));
+	pool->device = context->cuda.device;
+	pool->context = (uintptr_t)context->cuda.context;
+	pool->primary = context->primary;
+	memcpy(pool->device_name, context->name, sizeof(pool->device_name));
+	pool->total_bytes = context->cuda.driver.total_bytes;
+	pool->free_bytes = GP_UNKNOWN;
+	gp_pool_get_stats(context->pool, &pool->stats);
+}
+
+static void drop(struct gp_stat *stat)
+{
+	stat->freed += stat->current;
+	stat->current = 0;
+}
+
+/* The context took all its memory with it. */
+static void retire(const struct gp_context *context)
+{
+	struct gp_report_pool *to = &retired[num_retired];
+
+	if (num_retired == MAX_CONTEXTS)
+		return; /* a program that makes contexts by the hundred */
+	describe(to, context);
+	if (!to->stats.num_alloc_calls)
+		return;
+#define X(name, unit, help) drop(&to->stats.name);
+	GP_POOL_GAUGES(X)
+#undef X
+#define X(name, unit, help) to->stats.name = 0;
+	GP_POOL_LEVELS(X)
+#undef X
+	num_retired++;
+}
+
+static void gone(bool (*match)(const struct gp_context *, const void *),
+		 const void *arg)
+{
+	struct gp_context *context = NULL;
+	struct gp_pool *pool = NULL;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < num_contexts; i++) {
+		if (!match(contexts[i], arg))
+			continue;
+		context = contexts[i];
+		contexts[i] = contexts[--num_contexts];
+		break;
+	}
+	if (context) {
+		__atomic_add_fetch(&generation, 1, __ATOMIC_RELEASE);
+		while (users)
+			pthread_cond_wait(&no_users, &lock);
+		pool = context->pool;
+		if (pool)
+			retire(context);
+		context->pool = NULL;
+	}
+	pthread_mutex_unlock(&lock);
+	if (!context)
+		return;
+	gp_capture_forget(context->cuda.context);
+	if (pool)
+		gp_pool_destroy(pool);
+}
+
+static bool match_handle(const struct gp_context *context, const void *arg)
+{
+	return context->cuda.context == *(const CUcontext *)arg;
+}
+
+static bool match_primary(const struct gp_context *context, const void *arg)
+{
+	return context->primary &&
+	       context->cuda.device == *(const CUdevice *)arg;
+}
+
+void gp_context_gone(CUcontext handle)
+{
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < num_created; i++)
+		if (created[i] == handle) {
+			created[i] = created[--num_created];
+			break;
+		}
+	pthread_mutex_unlock(&lock);
+	gone(match_handle, &handle);
+}
+
+void gp_context_primary_gone(CUdevice device)
+{
+	gone(match_primary, &device);
+}
+
+CUresult gp_context_capture_probe(const struct gp_context *context)
+{
+	CUresult rc;
+
+	if (!context->probe)
+		return CUDA_SUCCESS;
+	rc = gp_real()->cuEventQuery(context->probe);
+	return rc == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : rc;
+}
+
+/* Pools for a caller that is no thread of the program. Pair with done(). */
+static size_t borrow(struct gp_context **list)
+{
+	size_t n = 0;
+
+	pthread_mutex_lock(&lock);
+	users++;
+	for (size_t i = 0; i < num_contexts; i++)
+		if (contexts[i]->pool)
+			list[n++] = contexts[i];
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
+static void done(void)
+{
+	pthread_mutex_lock(&lock);
+	if (--users == 0)
+		pthread_cond_broadcast(&no_users);
+	pthread_mutex_unlock(&lock);
+}
+
+uint64_t gp_context_trim(CUdevice device, uint64_t bytes)
+{
+	struct gp_context *list[MAX_CONTEXTS];
+	size_t n = borrow(list);
+	uint64_t freed = 0;
+
+	for (size_t i = 0; i < n && freed < bytes; i++)
+		if (device < 0 || list[i]->cuda.device == device)
+			freed += gp_pool_trim(list[i]->pool, bytes - freed);
+	done();
+	return freed;
+}
+
+bool gp_context_made_room(CUresult rc)
+{
+	return __builtin_expect(rc == CUDA_ERROR_OUT_OF_MEMORY, 0) &&
+	       gp_running() && gp_context_trim(-1, UINT64_MAX) > 0;
+}
+
+void gp_context_tick(void)
+{
+	struct gp_context *list[MAX_CONTEXTS];
+	size_t n = borrow(list);
+
+	for (size_t i = 0; i < n; i++)
+		gp_pool_tick(list[i]->pool);
+	done();
+}
+
+static void ask(struct gp_report_pool *pool, const struct gp_context *context)
+{
+	const struct gp_real *real = gp_real();
+	CUcontext current = NULL;
+	size_t free_bytes, total;
+
+	if (real->cuCtxPushCurrent_v2(context->cuda.context) != CUDA_SUCCESS)
+		return;
+	if (real->cuMemGetInfo_v2(&free_bytes, &total) == CUDA_SUCCESS)
+		pool->free_bytes = free_bytes;
+	real->cuCtxPopCurrent_v2(&current);
+}
+
+size_t gp_context_report(struct gp_report_pool *pools, size_t max,
+			 bool ask_driver)
+{
+	struct gp_context *list[MAX_CONTEXTS];
+	size_t n = borrow(list), filled = 0;
+
+	for (size_t i = 0; i < n && filled < max; i++) {
+		describe(&pools[filled], list[i]);
+		if (ask_driver)
+			ask(&pools[filled], list[i]);
+		filled++;
+	}
+	done();
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < num_retired && filled < max; i++)
+		pools[filled++] = retired[i];
+	pthread_mutex_unlock(&lock);
+	return filled;
+}

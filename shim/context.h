@@ -1,0 +1,59 @@
+/*
+ * CUDA contexts and the pool of each.
+ */
+#ifndef GP_SHIM_CONTEXT_H
+#define GP_SHIM_CONTEXT_H
+
+#include "pool/pool.h"
+#include "shim/driver.h"
+#include "stats/report.h"
+
+struct gp_context {
+	struct gp_cuda_driver cuda;
+	char name[96]; /* of the device */
+	bool primary;
+	bool ours; /* false: unknown kind (green, another library's): no pool */
+	CUevent probe; /* never recorded; asks the driver about captures */
+	struct gp_pool *pool; /* NULL: pass everything through */
+};
+
+/* The current context of this thread, NULL when there is none or the driver
+ * would not say. Made known (with its pool, when the backend is native) on
+ * first sight. The pointer stays valid for the life of the process; its pool
+ * until the program destroys the context. Thread-safe. */
+struct gp_context *gp_context_current(void);
+
+/* The known context with that pool, NULL if it is gone. */
+struct gp_context *gp_context_of_pool(const struct gp_pool *pool);
+
+/* The program created this context (cuCtxCreate). */
+void gp_context_created(CUcontext context);
+
+/* The context was destroyed or reset: its pool goes, old pointers become
+ * unknown. Called after the driver did it. */
+void gp_context_gone(CUcontext context);
+/* The same for the primary context of `device`, whatever its handle. */
+void gp_context_primary_gone(CUdevice device);
+
+/* Ask the driver whether a call such as cuMemFree is allowed on this thread
+ * now; where it is not, the driver answers 900 and invalidates the capture, as
+ * it does for the real call. CUDA_SUCCESS when allowed. */
+CUresult gp_context_capture_probe(const struct gp_context *context);
+
+/* Trim every pool but `except` on `device` (all devices: -1). Returns the
+ * bytes given back. */
+uint64_t gp_context_trim(CUdevice device, uint64_t bytes);
+
+/* A call of the program answered `rc`. If that was for lack of memory and the
+ * pools had cached memory, they gave it back: true, try the call once more. */
+bool gp_context_made_room(CUresult rc);
+
+/* Let every pool do its housekeeping. gpupool's own thread only. */
+void gp_context_tick(void);
+
+/* Picture of all pools, those already destroyed included, into pools[0..max).
+ * Returns their number. No driver call unless `ask_driver`. */
+size_t gp_context_report(struct gp_report_pool *pools, size_t max,
+			 bool ask_driver);
+
+#endif

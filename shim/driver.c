@@ -1,0 +1,236 @@
+/*
+ * The driver seam over libcuda. Virtual-memory calls need no current context
+ * and are allowed while streams capture; only sync needs the context.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <time.h>
+
+#include "shim/capture.h"
+#include "shim/driver.h"
+
+static __thread CUresult last_error;
+
+CUresult gp_cuda_last_error(void)
+{
+	return last_error;
+}
+
+static int to_errno(CUresult rc)
+{
+	if (rc == CUDA_SUCCESS)
+		return 0;
+	last_error = rc;
+	if (rc == CUDA_ERROR_OUT_OF_MEMORY)
+		return -ENOMEM;
+	if (rc >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
+	    rc <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD)
+		return -EBUSY;
+	return -EIO;
+}
+
+static int reserve(void *dev, uint64_t bytes, uint64_t *va)
+{
+	const struct gp_cuda_driver *cuda = dev;
+	CUdeviceptr address;
+	int rc = to_errno(gp_real()->cuMemAddressReserve(
+		&address, bytes, cuda->driver.granularity, 0, 0));
+
+	if (!rc)
+		*va = address;
+	return rc;
+}
+
+static int unreserve(void *dev, uint64_t va, uint64_t bytes)
+{
+	(void)dev;
+	return to_errno(gp_real()->cuMemAddressFree(va, bytes));
+}
+
+static int create(void *dev, uint64_t bytes, uint64_t *handle)
+{
+	const struct gp_cuda_driver *cuda = dev;
+	CUmemGenericAllocationHandle made;
+	int rc = to_errno(gp_real()->cuMemCreate(&made, bytes, &cuda->prop, 0));
+
+	if (!rc)
+		*handle = made;
+	return rc;
+}
+
+static int release(void *dev, uint64_t handle, uint64_t bytes)
+{
+	(void)dev;
+	(void)bytes;
+	return to_errno(gp_real()->cuMemRelease(handle));
+}
+
+static int map(void *dev, uint64_t va, uint64_t bytes, uint64_t handle)
+{
+	(void)dev;
+	return to_errno(gp_real()->cuMemMap(va, bytes, 0, handle, 0));
+}
+
+static int set_access(void *dev, uint64_t va, uint64_t bytes)
+{
+	const struct gp_cuda_driver *cuda = dev;
+	CUmemAccessDesc access = {
+		.location = cuda->prop.location,
+		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+	};
+
+	return to_errno(gp_real()->cuMemSetAccess(va, bytes, &access, 1));
+}
+
+static int unmap(void *dev, uint64_t va, uint64_t bytes)
+{
+	(void)dev;
+	return to_errno(gp_real()->cuMemUnmap(va, bytes));
+}
+
+/* Runs `body` with the pool's context current on this thread. */
+static CUresult
+in_context(const struct gp_cuda_driver *cuda,
+	   CUresult (*body)(const struct gp_real *real, void *arg), void *arg)
+{
+	const struct gp_real *real = gp_real();
+	CUcontext current = NULL;
+	CUresult rc = real->cuCtxGetCurrent(&current);
+
+	if (rc != CUDA_SUCCESS)
+		return rc;
+	if (current == cuda->context)
+		return body(real, arg);
+	rc = real->cuCtxPushCurrent_v2(cuda->context);
+	if (rc != CUDA_SUCCESS)
+		return rc;
+	rc = body(real, arg);
+	real->cuCtxPopCurrent_v2(&current);
+	return rc;
+}
+
+struct segment {
+	uint64_t bytes;
+	CUdeviceptr address;
+};
+
+static CUresult segment_alloc_body(const struct gp_real *real, void *arg)
+{
+	struct segment *segment = arg;
+
+	return real->cuMemAlloc_v2(&segment->address, segment->bytes);
+}
+
+static int segment_alloc(void *dev, uint64_t bytes, uint64_t *va)
+{
+	struct segment segment = {.bytes = bytes};
+	int rc = to_errno(in_context(dev, segment_alloc_body, &segment));
+
+	if (!rc)
+		*va = segment.address;
+	return rc;
+}
+
+static CUresult segment_free_body(const struct gp_real *real, void *arg)
+{
+	return real->cuMemFree_v2(((struct segment *)arg)->address);
+}
+
+static int segment_free(void *dev, uint64_t va, uint64_t bytes)
+{
+	struct segment segment = {.bytes = bytes, .address = va};
+
+	return to_errno(in_context(dev, segment_free_body, &segment));
+}
+
+static CUresult sync_body(const struct gp_real *real, void *arg)
+{
+	(void)arg;
+	return real->cuCtxSynchronize();
+}
+
+static int sync_context(void *dev)
+{
+	return to_errno(in_context(dev, sync_body, NULL));
+}
+
+static bool capturing(void *dev)
+{
+	const struct gp_cuda_driver *cuda = dev;
+
+	return gp_capture_in(cuda->context);
+}
+
+static uint64_t now(void *dev)
+{
+	struct timespec time;
+
+	(void)dev;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static const struct gp_driver_ops cuda_ops = {
+	.reserve = reserve,
+	.unreserve = unreserve,
+	.create = create,
+	.release = release,
+	.map = map,
+	.set_access = set_access,
+	.unmap = unmap,
+	.segment_alloc = segment_alloc,
+	.segment_free = segment_free,
+	.sync = sync_context,
+	.capturing = capturing,
+	.now = now,
+};
+
+static bool attribute(CUdevice device, CUdevice_attribute which)
+{
+	int value = 0;
+
+	return gp_real()->cuDeviceGetAttribute(&value, which, device) ==
+		       CUDA_SUCCESS &&
+	       value != 0;
+}
+
+int gp_cuda_driver_init(struct gp_cuda_driver *cuda, CUcontext context,
+			CUdevice device)
+{
+	const struct gp_real *real = gp_real();
+	size_t total = 0, granularity = 0;
+	int rc;
+
+	memset(cuda, 0, sizeof(*cuda));
+	cuda->context = context;
+	cuda->device = device;
+	cuda->driver.ops = &cuda_ops;
+	cuda->driver.dev = cuda;
+	rc = to_errno(real->cuDeviceTotalMem_v2(&total, device));
+	if (rc)
+		return rc;
+	cuda->driver.total_bytes = total;
+	cuda->driver.granularity = 2u << 20;
+	cuda->driver.has_vmm = attribute(
+		device,
+		CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+	if (!cuda->driver.has_vmm)
+		return 0;
+
+	cuda->prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+	cuda->prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	cuda->prop.location.id = device;
+	/* Exportable, so that a block can be shared between processes. */
+	if (attribute(
+		    device,
+		    CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))
+		cuda->prop.requestedHandleTypes =
+			CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	if (real->cuMemGetAllocationGranularity(
+		    &granularity, &cuda->prop,
+		    CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) == CUDA_SUCCESS &&
+	    granularity)
+		cuda->driver.granularity = granularity;
+	return 0;
+}

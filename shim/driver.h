@@ -1,0 +1,26 @@
+/*
+ * The real driver behind pool/driver.h, one per CUDA context.
+ */
+#ifndef GP_SHIM_DRIVER_H
+#define GP_SHIM_DRIVER_H
+
+#include "pool/driver.h"
+#include "shim/hooks.h"
+
+struct gp_cuda_driver {
+	struct gp_driver driver; /* what the pool is given */
+	CUcontext context;
+	CUdevice device;
+	CUmemAllocationProp prop; /* of every handle; immutable */
+};
+
+/* Fill *cuda for a context of `device`. Asks the driver about the device.
+ * Returns 0 or -errno (-EIO: the driver would not say). Thread-safe. */
+int gp_cuda_driver_init(struct gp_cuda_driver *cuda, CUcontext context,
+			CUdevice device);
+
+/* The code behind the last -ENOMEM, -EBUSY or -EIO that this thread got from
+ * the seam, for handing on to the program. */
+CUresult gp_cuda_last_error(void);
+
+#endif

@@ -1,0 +1,354 @@
+/*
+ * The own thread writes reports, so that no signal handler and no _exit inside
+ * one ever takes a lock that the interrupted code holds. It also lets the
+ * pools do their housekeeping.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "conf/conf.h"
+#include "shim/context.h"
+#include "shim/hooks.h"
+#include "shim/reporter.h"
+#include "shim/state.h"
+#include "shim/tracer.h"
+#include "stats/log.h"
+#include "stats/report.h"
+
+#define TICK_NS           250000000  /* housekeeping */
+#define EXIT_WAIT_NS      3000000000 /* at exit, for the thread to write */
+#define MAX_OOM_REPORTS   20
+#define OOM_REPORT_GAP_NS 1000000000u
+
+/* Set once at start, then constant. */
+static bool have_thread;
+static struct sigaction previous; /* what the report signal did before us */
+
+static sem_t wake;      /* posted for every request */
+static sem_t exit_done; /* posted when the exit report is written */
+/* Requests. Synchronization: atomic. */
+static unsigned signals_wanted;
+static int exit_wanted;
+static int exit_begun;
+
+/* Rank: below start_lock, above the contexts' lock. Guards the statics of
+ * write_report(). Never taken by a signal handler. */
+static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---- writing --------------------------------------------------------------- */
+
+#define MAX_SETTINGS 64
+
+static size_t fill_settings(struct gp_report_setting *settings)
+{
+	size_t n = gp_conf_count();
+
+	if (n > MAX_SETTINGS)
+		n = MAX_SETTINGS;
+	for (size_t i = 0; i < n; i++) {
+		settings[i].key = gp_conf_option(i)->key;
+		settings[i].is_default = gp_conf_is_default(gp_settings(), i);
+		gp_conf_value(gp_settings(), i, settings[i].value,
+			      sizeof(settings[i].value));
+	}
+	return n;
+}
+
+/* The figures of this moment. Caller holds report_lock. */
+static void fill_report(struct gp_report *report, enum gp_report_reason reason)
+{
+	static struct gp_report_setting settings[MAX_SETTINGS];
+	ssize_t n;
+
+	memset(report, 0, sizeof(*report));
+	report->reason = reason;
+	report->pid = gp_owner_pid();
+	n = readlink("/proc/self/exe", report->exe, sizeof(report->exe) - 1);
+	if (n < 0)
+		strcpy(report->exe, "unknown");
+	report->start_unix_ns = gp_start_time();
+	report->now_unix_ns = clock_ns(CLOCK_REALTIME);
+	/* At exit the driver may be gone already. */
+	report->num_pools = gp_context_report(
+		report->pools, GP_REPORT_MAX_POOLS, reason != GP_REPORT_EXIT);
+	for (size_t i = 0; i < report->num_pools; i++) {
+		const struct gp_pool_stats *stats = &report->pools[i].stats;
+
+		report->calls_saved +=
+			stats->num_alloc_calls + stats->num_free_calls;
+		report->driver_calls += stats->num_driver_calls;
+	}
+	for (int i = 0; i < GP_KIND_COUNT; i++)
+		gp_kind_get((enum gp_kind)i, &report->kinds[i]);
+	report->num_settings = fill_settings(settings);
+	report->settings = settings;
+	report->num_notes = gp_setting_notes(&report->notes);
+}
+
+static void tell_written(const struct gp_report *report, int rc,
+			 const char *path)
+{
+	uint64_t allocated = 0, reserved = 0;
+	char a[32], r[32];
+
+	if (rc) {
+		gp_warn("no report: cannot write %s: %s (report_dir sets the "
+			"directory)",
+			path, strerror(-rc));
+		return;
+	}
+	for (size_t i = 0; i < report->num_pools; i++) {
+		allocated += report->pools[i].stats.allocated_bytes.peak;
+		reserved += report->pools[i].stats.reserved_bytes.peak;
+	}
+	if (report->reason == GP_REPORT_EXIT)
+		gp_note("peak %s allocated, %s reserved; %llu calls served by "
+			"%llu driver calls; report %s",
+			gp_format_bytes(allocated, a, sizeof(a)),
+			gp_format_bytes(reserved, r, sizeof(r)),
+			(unsigned long long)report->calls_saved,
+			(unsigned long long)report->driver_calls, path);
+	else
+		gp_note("report %s", path);
+}
+
+static void write_report(enum gp_report_reason reason, unsigned sequence,
+			 uint64_t oom_bytes, int oom_device,
+			 const char *oom_call)
+{
+	static struct gp_report report; /* too large for a thread's stack */
+	static char path[PATH_MAX + 64];
+	const char *dir = gp_settings()->report_dir;
+	int saved = errno;
+	int rc;
+
+	pthread_mutex_lock(&report_lock);
+	fill_report(&report, reason);
+	report.sequence = sequence;
+	report.oom_bytes = oom_bytes;
+	report.oom_device = oom_device;
+	strncpy(report.oom_call, oom_call, sizeof(report.oom_call) - 1);
+	rc = gp_report_write(&report, *dir ? dir : gp_start_dir(), path,
+			     sizeof(path));
+	tell_written(&report, rc, path);
+	pthread_mutex_unlock(&report_lock);
+	errno = saved;
+}
+
+/* ---- the signal -------------------------------------------------------------- */
+
+static void on_signal(int signal, siginfo_t *info, void *context)
+{
+	int saved = errno;
+
+	/* A vfork child shares our memory; its signals are its own affair. */
+	if (gp_running() && getpid() == gp_owner_pid()) {
+		__atomic_add_fetch(&signals_wanted, 1, __ATOMIC_RELAXED);
+		sem_post(&wake);
+	}
+	errno = saved;
+	if (previous.sa_flags & SA_SIGINFO)
+		previous.sa_sigaction(signal, info, context);
+	else if (previous.sa_handler != SIG_DFL &&
+		 previous.sa_handler != SIG_IGN)
+		previous.sa_handler(signal);
+}
+
+/*
+ * A handler of the program is chained; an ignored signal stays ignored, or the
+ * processes that this one starts would be killed by it.
+ */
+static void chain_signal(int signal)
+{
+	struct sigaction action;
+
+	if (!signal || sigaction(signal, NULL, &previous))
+		return;
+	if (!(previous.sa_flags & SA_SIGINFO) && previous.sa_handler == SIG_IGN)
+		return;
+	memset(&action, 0, sizeof(action));
+	action.sa_sigaction = on_signal;
+	action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+	if (!(previous.sa_flags & SA_SIGINFO) &&
+	    previous.sa_handler == SIG_DFL) {
+		action.sa_flags |= SA_RESTART;
+		sigemptyset(&action.sa_mask);
+	} else { /* as the program wanted it */
+		action.sa_flags |= previous.sa_flags &
+				   (SA_RESTART | SA_NODEFER | SA_RESETHAND);
+		action.sa_mask = previous.sa_mask;
+	}
+	sigaction(signal, &action, NULL);
+}
+
+/* ---- the thread -------------------------------------------------------------- */
+
+static void serve_requests(void)
+{
+	static unsigned served; /* only this thread */
+
+	while (served != __atomic_load_n(&signals_wanted, __ATOMIC_RELAXED))
+		write_report(GP_REPORT_SIGNAL, ++served, 0, 0, "");
+	if (__atomic_exchange_n(&exit_wanted, 0, __ATOMIC_ACQUIRE)) {
+		write_report(GP_REPORT_EXIT, 0, 0, 0, "");
+		sem_post(&exit_done);
+	}
+}
+
+static struct timespec realtime_in(uint64_t ns)
+{
+	uint64_t when = clock_ns(CLOCK_REALTIME) + ns;
+
+	return (struct timespec){.tv_sec = (time_t)(when / 1000000000u),
+				 .tv_nsec = (long)(when % 1000000000u)};
+}
+
+static void *run(void *arg)
+{
+	unsigned ticks = 0;
+
+	(void)arg;
+	for (;;) {
+		struct timespec until = realtime_in(TICK_NS);
+
+		if (sem_timedwait(&wake, &until) == 0) {
+			serve_requests();
+			continue;
+		}
+		if (!gp_running())
+			return NULL;
+		gp_context_tick();
+		if (++ticks % 8 == 0)
+			gp_runtime_refresh();
+	}
+}
+
+static bool start_thread(void)
+{
+	sigset_t all, before;
+	pthread_attr_t attr;
+	pthread_t thread;
+	int rc;
+
+	sigfillset(&all);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, 512u << 10);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&thread, &attr, run, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
+	if (rc) {
+		gp_warn("no thread for reports (%s): none on the signal, no "
+			"housekeeping",
+			strerror(rc));
+		return false;
+	}
+	pthread_setname_np(thread, "gpupool");
+	return true;
+}
+
+static void at_exit(void);
+
+void gp_reporter_start(void)
+{
+	sem_init(&wake, 0, 0);
+	sem_init(&exit_done, 0, 0);
+	gp_tracer_start();
+	have_thread = start_thread();
+	if (have_thread)
+		chain_signal(gp_settings()->report_signal);
+	at_quick_exit(at_exit);
+}
+
+void gp_reporter_oom(uint64_t bytes, int device, const char *call)
+{
+	/* Synchronization: atomic. Programs such as PyTorch recover from
+	 * thousands of these; a person reads the first ones. */
+	static unsigned reports;
+	static uint64_t last;
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+	uint64_t before = __atomic_load_n(&last, __ATOMIC_RELAXED);
+	unsigned n;
+
+	if (before && now - before < OOM_REPORT_GAP_NS)
+		return;
+	if (!__atomic_compare_exchange_n(&last, &before, now, false,
+					 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		return;
+	n = __atomic_add_fetch(&reports, 1, __ATOMIC_RELAXED);
+	if (n <= MAX_OOM_REPORTS)
+		write_report(GP_REPORT_OOM, n, bytes, device, call);
+}
+
+/* ---- the end --------------------------------------------------------------------- */
+
+static void at_exit(void)
+{
+	int saved = errno;
+	struct timespec until;
+
+	/* Not in a child that shares our memory (vfork), and once. */
+	if (!gp_running() || getpid() != gp_owner_pid() ||
+	    __atomic_exchange_n(&exit_begun, 1, __ATOMIC_ACQ_REL))
+		return;
+	gp_tracer_flush();
+	if (have_thread) {
+		__atomic_store_n(&exit_wanted, 1, __ATOMIC_RELEASE);
+		sem_post(&wake);
+		until = realtime_in(EXIT_WAIT_NS);
+		while (sem_timedwait(&exit_done, &until) && errno == EINTR)
+			;
+	} else {
+		write_report(GP_REPORT_EXIT, 0, 0, 0, "");
+	}
+	errno = saved;
+}
+
+__attribute__((destructor)) static void at_unload(void)
+{
+	at_exit();
+}
+
+typedef void exit_fn(int);
+
+/* The next _exit in line may be a sanitizer's. */
+static _Noreturn void real_exit(const char *name, int status)
+{
+	exit_fn *next = (exit_fn *)gp_dlsym(RTLD_NEXT, name);
+
+	if (next)
+		next(status);
+	for (;;)
+		syscall(SYS_exit_group, status);
+}
+
+__attribute__((visibility("default"))) void _exit(int status)
+{
+	at_exit();
+	real_exit("_exit", status);
+}
+
+__attribute__((visibility("default"))) void _Exit(int status)
+{
+	at_exit();
+	real_exit("_Exit", status);
+}

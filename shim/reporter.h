@@ -1,0 +1,20 @@
+/*
+ * gpupool's own thread, and the moments at which a report is written: at exit
+ * (also _exit), on the report signal, on an out-of-memory.
+ */
+#ifndef GP_SHIM_REPORTER_H
+#define GP_SHIM_REPORTER_H
+
+#include <stdint.h>
+
+/* Start the thread and chain the signal handler. Called once, from gp_start().
+ * Without a thread (creation failed) a line says so and reports are written by
+ * the thread that needs them. */
+void gp_reporter_start(void);
+
+/* An allocation of `bytes` on `device` by `call` ("cuMemAlloc_v2") failed for
+ * lack of memory. Writes a report unless one was just written. May take
+ * milliseconds; called with no lock held. */
+void gp_reporter_oom(uint64_t bytes, int device, const char *call);
+
+#endif

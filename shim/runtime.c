@@ -1,0 +1,293 @@
+/*
+ * cudaMalloc, cudaMallocPitch, cudaFree: a fast path in front of libcudart.
+ *
+ * On success they answer; on anything else they call the real function, which
+ * comes back through the driver hook, so that cudart's creation of contexts,
+ * its last error and its capture rules stay its own. The real function is the
+ * one that the caller would have got: several runtimes may be loaded.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "shim/alloc.h"
+#include "shim/capture.h"
+#include "shim/hooks.h"
+#include "shim/state.h"
+#include "pool/pool.h"
+
+struct cudart {
+#define GP_RUNTIME(name) __typeof__(name) *name;
+#include "shim/hooks.def"
+	char path[PATH_MAX];
+	/* From CUDA 12 on cudaSetDevice makes the primary context current at
+	 * once; before, the current context may be another device's. */
+	bool context_is_current;
+};
+
+/* What is loaded now, as dl_iterate_phdr tells it. */
+struct survey {
+	int num_runtimes;
+	bool ucm;            /* UCX's libucm patches the driver's functions */
+	char path[PATH_MAX]; /* of the first runtime */
+	const char *wanted;  /* basename to look for, or NULL for any */
+};
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static int look(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct survey *survey = arg;
+	const char *base = base_name(info->dlpi_name);
+
+	(void)size;
+	if (!strncmp(base, "libucm.so", 9) || !strncmp(base, "libucm_cuda", 11))
+		survey->ucm = true;
+	if (strncmp(base, "libcudart.so", 12) != 0 ||
+	    (survey->wanted && strcmp(base, survey->wanted) != 0))
+		return 0;
+	if (!survey->num_runtimes++)
+		snprintf(survey->path, sizeof(survey->path), "%s",
+			 info->dlpi_name);
+	return 0;
+}
+
+static void survey_now(struct survey *survey, const char *wanted)
+{
+	memset(survey, 0, sizeof(*survey));
+	survey->wanted = wanted;
+	dl_iterate_phdr(look, survey);
+}
+
+/* Fills *runtime from one loaded runtime; false if it is none. */
+static bool open_runtime(void *handle, const char *path, struct cudart *runtime)
+{
+	__typeof__(cudaRuntimeGetVersion) *get_version;
+	int version = 0;
+
+	memset(runtime, 0, sizeof(*runtime));
+	snprintf(runtime->path, sizeof(runtime->path), "%s", path);
+#define GP_RUNTIME(name) \
+	runtime->name = (__typeof__(name) *)gp_dlsym(handle, #name);
+#include "shim/hooks.def"
+	get_version = (__typeof__(cudaRuntimeGetVersion) *)gp_dlsym(
+		handle, "cudaRuntimeGetVersion");
+	if (!runtime->cudaMalloc || !runtime->cudaFree ||
+	    !runtime->cudaMallocPitch)
+		return false;
+	if (get_version && get_version(&version) == cudaSuccess)
+		runtime->context_is_current = version >= 12000;
+	return true;
+}
+
+/* The name of the runtime that the object around `caller` is linked against
+ * ("libcudart.so.13"), NULL if it names none. */
+static const char *linked_runtime(const void *caller)
+{
+	const struct link_map *map = NULL;
+	const char *strings = NULL;
+	Dl_info info;
+
+	if (!dladdr1(caller, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
+		return NULL;
+	for (const ElfW(Dyn) *d = map->l_ld; d && d->d_tag != DT_NULL; d++)
+		if (d->d_tag == DT_STRTAB)
+			strings = (const char *)d->d_un.d_ptr;
+	for (const ElfW(Dyn) *d = map->l_ld;
+	     strings && d && d->d_tag != DT_NULL; d++)
+		if (d->d_tag == DT_NEEDED &&
+		    !strncmp(base_name(strings + d->d_un.d_val), "libcudart.so",
+			     12))
+			return base_name(strings + d->d_un.d_val);
+	return NULL;
+}
+
+#define MAX_RUNTIMES 8
+
+/* Runtimes met so far, by path. Entries are written once, then published by
+ * num_known (release); guarded by known_lock for writing. Rank: leaf. */
+static struct cudart known[MAX_RUNTIMES];
+static int num_known;
+static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The only runtime of the process, for the fast path: NULL when there is none
+ * or several, or one too old, or when libucm wants to see the driver's
+ * functions called. Synchronization: atomic. */
+static const struct cudart *fast_runtime;
+
+static const struct cudart *find_known(const char *path)
+{
+	int n = __atomic_load_n(&num_known, __ATOMIC_ACQUIRE);
+
+	for (int i = 0; i < n; i++)
+		if (!strcmp(known[i].path, path))
+			return &known[i];
+	return NULL;
+}
+
+static const struct cudart *learn(const struct cudart *runtime)
+{
+	const struct cudart *found;
+
+	pthread_mutex_lock(&known_lock);
+	found = find_known(runtime->path);
+	if (!found && num_known < MAX_RUNTIMES) {
+		known[num_known] = *runtime;
+		found = &known[num_known];
+		__atomic_store_n(&num_known, num_known + 1, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&known_lock);
+	return found;
+}
+
+/* The runtime at survey->path, or what comes after us in the search order. */
+static const struct cudart *runtime_at(const struct survey *survey)
+{
+	const struct cudart *found = find_known(survey->path);
+	struct cudart made;
+	void *handle = RTLD_NEXT;
+
+	if (found)
+		return found;
+	if (survey->path[0])
+		handle = dlopen(survey->path, RTLD_LAZY | RTLD_NOLOAD);
+	return handle && open_runtime(handle, survey->path, &made)
+		       ? learn(&made)
+		       : NULL;
+}
+
+__attribute__((noinline, cold)) void gp_runtime_refresh(void)
+{
+	const struct cudart *runtime = NULL;
+	struct survey survey;
+
+	survey_now(&survey, NULL);
+	if (survey.num_runtimes == 1 && !survey.ucm)
+		runtime = runtime_at(&survey);
+	if (runtime && !runtime->context_is_current)
+		runtime = NULL;
+	__atomic_store_n(&fast_runtime, runtime, __ATOMIC_RELEASE);
+}
+
+/* Cold: the real runtime for this caller. NULL: there is none. */
+static __attribute__((noinline, cold)) const struct cudart *
+real_runtime(const void *caller)
+{
+	struct survey survey;
+
+	survey_now(&survey, NULL);
+	if (survey.num_runtimes > 1) {
+		const char *wanted = linked_runtime(caller);
+		struct survey one;
+
+		if (wanted) {
+			survey_now(&one, wanted);
+			if (one.num_runtimes)
+				return runtime_at(&one);
+		}
+	}
+	return runtime_at(&survey);
+}
+
+static inline bool may_answer(void)
+{
+	return __atomic_load_n(&fast_runtime, __ATOMIC_ACQUIRE) != NULL;
+}
+
+/* The slow way of every function here: the real one, for this caller. Also the
+ * moment to look whether the fast way is open. */
+static __attribute__((noinline, cold)) const struct cudart *
+slow_runtime(const void *caller)
+{
+	if (!may_answer() && gp_running())
+		gp_runtime_refresh();
+	return real_runtime(caller);
+}
+
+void *gp_runtime_hook_of(void *function, const char *name)
+{
+	struct survey survey;
+
+	survey_now(&survey, NULL);
+	if (survey.num_runtimes != 1)
+		return function; /* which one was meant is lost in our export */
+#define GP_RUNTIME(hook)          \
+	if (!strcmp(name, #hook)) \
+		return (void *)hook;
+#include "shim/hooks.def"
+	return function;
+}
+
+cudaError_t cudaMalloc(void **address, size_t bytes)
+{
+	const struct cudart *real;
+	cudaError_t error;
+	CUdeviceptr va;
+	CUresult rc;
+
+	if (may_answer() && gp_serve_alloc(address ? &va : NULL, bytes,
+					   "cudaMalloc", &rc) == GP_SERVED) {
+		if (__builtin_expect(rc == CUDA_SUCCESS, 1)) {
+			*address = (void *)va;
+			return cudaSuccess;
+		}
+		gp_repeat_answer(rc);
+	}
+	real = slow_runtime(__builtin_return_address(0));
+	error = real ? real->cudaMalloc(address, bytes)
+		     : cudaErrorInitializationError;
+	gp_forget_answer();
+	return error;
+}
+
+/* cudart asks the driver for elements of 4 bytes. */
+cudaError_t cudaMallocPitch(void **address, size_t *pitch, size_t width,
+			    size_t height)
+{
+	const struct cudart *real;
+	cudaError_t error;
+	CUdeviceptr va;
+	CUresult rc;
+
+	if (may_answer() &&
+	    gp_serve_pitch(address ? &va : NULL, pitch, width, height, 4,
+			   "cudaMallocPitch", &rc) == GP_SERVED) {
+		if (__builtin_expect(rc == CUDA_SUCCESS, 1)) {
+			*address = (void *)va;
+			return cudaSuccess;
+		}
+		gp_repeat_answer(rc);
+	}
+	real = slow_runtime(__builtin_return_address(0));
+	error = real ? real->cudaMallocPitch(address, pitch, width, height)
+		     : cudaErrorInitializationError;
+	gp_forget_answer();
+	return error;
+}
+
+cudaError_t cudaFree(void *address)
+{
+	const struct cudart *real;
+	cudaError_t error;
+	CUresult rc;
+
+	if (may_answer() &&
+	    gp_serve_free((CUdeviceptr)address, &rc) == GP_SERVED) {
+		if (__builtin_expect(rc == CUDA_SUCCESS, 1))
+			return cudaSuccess;
+		gp_repeat_answer(rc);
+	}
+	real = slow_runtime(__builtin_return_address(0));
+	error = real ? real->cudaFree(address) : cudaErrorInitializationError;
+	gp_forget_answer();
+	return error;
+}

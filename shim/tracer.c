@@ -1,0 +1,109 @@
+/*
+ * Trace lines are collected in one buffer and written when it is full and at
+ * exit. The address serves as the allocation's name: it is unique while the
+ * allocation lives.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shim/tracer.h"
+#include "stats/log.h"
+
+int gp_tracing;
+
+/* Rank: leaf. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Guarded by lock. */
+static char buffer[64 << 10];
+static size_t filled;
+static int file = -1;
+static uint64_t start_us;
+
+static uint64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+}
+
+static void flush(void)
+{
+	size_t done = 0;
+
+	while (done < filled && file >= 0) {
+		ssize_t n = write(file, buffer + done, filled - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			gp_warn("trace: %s; the trace ends here",
+				strerror(n ? errno : EIO));
+			close(file);
+			file = -1;
+			__atomic_store_n(&gp_tracing, 0, __ATOMIC_RELAXED);
+			break;
+		}
+		done += (size_t)n;
+	}
+	filled = 0;
+}
+
+void gp_tracer_start(void)
+{
+	static const char header[] = "op,id,size,stream,t_us\n";
+	const char *path = getenv("GPUPOOL_TRACE");
+
+	if (!path || !*path)
+		return;
+	file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (file < 0) {
+		gp_warn("trace: cannot write %s: %s", path, strerror(errno));
+		return;
+	}
+	start_us = now_us();
+	memcpy(buffer, header, sizeof(header) - 1);
+	filled = sizeof(header) - 1;
+	__atomic_store_n(&gp_tracing, 1, __ATOMIC_RELEASE);
+}
+
+void gp_tracer_flush(void)
+{
+	int saved = errno;
+
+	pthread_mutex_lock(&lock);
+	flush();
+	pthread_mutex_unlock(&lock);
+	errno = saved;
+}
+
+__attribute__((noinline, cold)) void gp_trace_event(char op, uint64_t address,
+						    uint64_t bytes)
+{
+	int saved = errno;
+	unsigned long long id = address, size = bytes, time;
+	int n;
+
+	pthread_mutex_lock(&lock);
+	if (sizeof(buffer) - filled < 96)
+		flush();
+	time = now_us() - start_us;
+	if (op == 'f')
+		n = snprintf(buffer + filled, 96, "f,%llu,,,%llu\n", id, time);
+	else if (op == 'o')
+		n = snprintf(buffer + filled, 96, "o,,%llu,,%llu\n", size,
+			     time);
+	else
+		n = snprintf(buffer + filled, 96, "%c,%llu,%llu,,%llu\n", op,
+			     id, size, time);
+	if (n > 0)
+		filled += (size_t)n;
+	pthread_mutex_unlock(&lock);
+	errno = saved;
+}
