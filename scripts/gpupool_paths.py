@@ -48,8 +48,7 @@ def runtime_dir():
     """Our per-user directory for links and other short-lived files, made if
     needed. Nobody else may write to it."""
     base = os.environ.get('XDG_RUNTIME_DIR', '')
-    if base.startswith('/') and os.path.isdir(base) and (
-            is_plain(base) and is_plain(base, CONF_WORDS)):
+    if base.startswith('/') and os.path.isdir(base) and is_plain(base):
         path = os.path.join(base, 'gpupool')
     else:
         path = '/tmp/gpupool-%d' % os.getuid()
@@ -70,18 +69,16 @@ def runtime_dir():
 # The dynamic linker splits LD_PRELOAD at spaces and colons, LD_LIBRARY_PATH at
 # colons and semicolons, expands $, and knows no quoting.
 LINKER_WORDS = ' :;$\t\n'
-# A setting of GPUPOOL_CONF ends at a comma or bracket and loses white space.
-CONF_WORDS = ' ,:[]\t\n'
 
 
-def is_plain(path, words=LINKER_WORDS):
-    return not any(c in path for c in words)
+def is_plain(path):
+    return not any(c in path for c in LINKER_WORDS)
 
 
-def plain_path(path, words=LINKER_WORDS):
-    """A name for `path` without any character of `words`: itself, or a link
-    to it in the runtime directory."""
-    if is_plain(path, words):
+def plain_path(path):
+    """A name for `path` that the linker takes: itself, or a link to it in the
+    runtime directory."""
+    if is_plain(path):
         return path
     import hashlib  # rarely needed and slow to load
     name = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]

@@ -12,8 +12,8 @@ import tempfile
 import time
 
 from gpupool_elf import check_program, find_program, interpreter
-from gpupool_paths import (CONF_WORDS, Problem, find_library, find_simulator,
-                           plain_path, runtime_dir)
+from gpupool_paths import (Problem, find_library, find_simulator, plain_path,
+                           runtime_dir)
 from gpupool_watch import Watch
 
 PASSED_ON = [getattr(signal, name) for name in (
@@ -37,12 +37,7 @@ def say(text):
 
 
 def join_list(separator, *parts):
-    """The parts that are not empty, each once."""
-    seen = []
-    for part in parts:
-        if part and part not in seen:
-            seen.append(part)
-    return separator.join(seen)
+    return separator.join(part for part in parts if part)
 
 
 def environment(options, library):
@@ -59,20 +54,22 @@ def environment(options, library):
     conf = join_list(',', env.get('GPUPOOL_CONF', '').strip(' ,'),
                      *(c.strip(' ,') for c in options.conf))
     if options.report:
-        conf = join_list(',', conf, 'report_dir:' + report_dir(options.report))
+        conf = join_list(',', conf, report_setting(options.report))
     if conf:
         env['GPUPOOL_CONF'] = conf
     return env
 
 
-def report_dir(path):
-    """An absolute path that a setting can hold; made if missing."""
+def report_setting(path):
+    """The directory as a setting; made if missing."""
     path = os.path.abspath(path)
     try:
         os.makedirs(path, exist_ok=True)
     except OSError as error:
         raise Problem('--report %s: %s' % (path, error.strerror))
-    return plain_path(path, CONF_WORDS)
+    if any(c in path for c in ' ,:[]"\\\t\n'):
+        path = '"%s"' % path.replace('\\', r'\\').replace('"', r'\"')
+    return 'report_dir:' + path
 
 
 def start(path, argv, env, mask):
@@ -121,22 +118,24 @@ def die_with_parent(parent):
 def pass_on(info, pid):
     """A signal came to us: let the program have it, unless it has."""
     number = info.si_signo
-    from_terminal = info.si_code == SI_KERNEL and number in FROM_TERMINAL
-    if not from_terminal:
-        try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            pass
-    if number == signal.SIGTSTP:
-        os.kill(os.getpid(), signal.SIGSTOP)  # the shell waits for us
+    if info.si_code == SI_KERNEL and number in FROM_TERMINAL:
+        return
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
 
 
 def wait(pid, watch):
     """Pass signals on and look after the program until it ends."""
     signals = set(PASSED_ON) | {signal.SIGCHLD}
     while True:
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if ended:
+        changed, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
+        if changed and os.WIFSTOPPED(status):
+            # So that the shell, which waits for us, sees the job stop. What
+            # continues us is passed on.
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif changed:
             return status
         watch.look()
         info = signal.sigtimedwait(signals, watch.pause())

@@ -145,6 +145,20 @@ class CudaTest(unittest.TestCase):
         return run(argv, self.build.env(preload, conf, sim, **(env or {})),
                    **kwargs)
 
+    def compile(self, name, source, *flags):
+        """Build a small helper in the scratch directory; its path. Skips the
+        test where there is no compiler to do it."""
+        path = os.path.join(self.dir, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        cc = os.environ.get('CC', 'cc').split()
+        if not shutil.which(cc[0]):
+            self.skipTest('no compiler named ' + cc[0])
+        made = subprocess.run(cc + ['-x', 'c', '-', '-o', path] + list(flags),
+                              input=source.encode(), stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+        self.assertEqual(made.returncode, 0, made.stdout.decode())
+        return path
+
     def assert_ok(self, result, status=0):
         self.assertEqual(result.status, status, str(result))
 

@@ -1,0 +1,409 @@
+"""gpupool run: finds the library from anywhere, proves that it is mapped,
+passes signals on, and ends as the program ends."""
+import os
+import pty
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+import unittest
+
+import harness
+
+GPUPOOL = os.path.join(harness.ROOT, 'scripts', 'gpupool')
+
+# Counts the signals that it gets, and ends on a line of input.
+COUNTER = '''
+import os, signal, sys
+counts = {}
+def count(number, frame):
+    name = signal.Signals(number).name
+    counts[name] = counts.get(name, 0) + 1
+for name in "HUP INT QUIT TERM USR1 USR2 CONT WINCH".split():
+    signal.signal(getattr(signal, "SIG" + name), count)
+print("ready", os.getpid(), flush=True)
+sys.stdin.readline()
+print(" ".join("%s=%d" % pair for pair in sorted(counts.items())))
+'''
+
+
+class RunTest(harness.CudaTest):
+
+    def setUp(self):
+        super().setUp()
+        self.runtime = os.path.join(self.dir, 'run')
+        os.mkdir(self.runtime, 0o700)
+
+    def env(self, **more):
+        env = self.build.env(preload=False)
+        del env['LD_LIBRARY_PATH']
+        env['XDG_RUNTIME_DIR'] = self.runtime
+        if self.build.sanitizer_runtime():
+            env['LD_PRELOAD'] = self.build.sanitizer_runtime()
+        env.update(more)
+        return env
+
+    def argv(self, *args, lib=None, script=GPUPOOL, action='run'):
+        argv = [sys.executable, script, action]
+        if lib is not False:
+            argv += ['--lib', lib or self.build.lib]
+        return argv + list(args)
+
+    def gpupool(self, *args, env=None, cwd=None, lib=None, script=GPUPOOL,
+                action='run', **kwargs):
+        return harness.run(self.argv(*args, lib=lib, script=script,
+                                     action=action),
+                           env or self.env(), cwd=cwd or self.dir, **kwargs)
+
+    def start(self, *args):
+        """A program that counts signals; the Popen and the program's pid. In
+        a process group of its own, but in our session: the kernel lets no
+        orphaned group be stopped."""
+        proc = subprocess.Popen(
+            self.argv('--', sys.executable, '-c', COUNTER, *args),
+            env=self.env(), cwd=self.dir, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            preexec_fn=os.setpgrp)
+        self.addCleanup(harness.kill_group, proc)
+        ready = proc.stdout.readline().split()
+        self.assertEqual(ready[:1], [b'ready'])
+        return proc, int(ready[1])
+
+
+class Status(RunTest):
+
+    def test_exit_status(self):
+        for status in 0, 1, 42, 255:
+            result = self.gpupool('--', 'sh', '-c', 'exit %d' % status)
+            self.assert_ok(result, status)
+            self.assertEqual(result.err, b'')
+
+    def test_death_by_signal(self):
+        for number in signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV:
+            result = self.gpupool('--', 'sh', '-c',
+                                  'kill -%d $$' % number)
+            self.assert_ok(result, -number)
+
+    def test_output_and_input_are_the_programs(self):
+        result = harness.run(self.argv('--', 'cat'), self.env(),
+                             stdin=open('/proc/filesystems', 'rb'))
+        with open('/proc/filesystems', 'rb') as file:
+            self.assertEqual(result.out, file.read())
+        result = self.gpupool('--', 'sh', '-c', 'echo out; echo err >&2')
+        self.assertEqual((result.out, result.err), (b'out\n', b'err\n'))
+
+    def test_the_dashes_may_be_left_out(self):
+        result = self.gpupool('sh', '-c', 'echo "$0 $1"', '--sim', '--')
+        self.assertEqual(result.out, b'--sim --\n')
+
+    def test_missing_command(self):
+        for name in 'no-such-command-here', './no-such-file':
+            result = self.gpupool('--', name)
+            self.assert_ok(result, 127)
+            self.assertRegex(result.err.decode(), '^gpupool: .*' + name)
+
+    def test_not_executable(self):
+        path = os.path.join(self.dir, 'text')
+        with open(path, 'w') as file:
+            file.write('#!/bin/sh\n')
+        for name in path, self.dir:
+            result = self.gpupool('--', name)
+            self.assert_ok(result, 126)
+            self.assertIn(b'gpupool: ', result.err)
+
+    def test_missing_interpreter(self):
+        path = os.path.join(self.dir, 'script')
+        with open(path, 'w') as file:
+            file.write('#!/no/such/interpreter\n')
+        os.chmod(path, 0o755)
+        self.assert_ok(self.gpupool('--', path), 127)
+
+    def test_script_without_a_first_line(self):
+        """Executed by sh, as a shell would."""
+        path = os.path.join(self.dir, 'script')
+        with open(path, 'w') as file:
+            file.write('echo "$1"; exit 4\n')
+        os.chmod(path, 0o755)
+        result = self.gpupool('--', path, 'a b')
+        self.assert_ok(result, 4)
+        self.assertEqual(result.out, b'a b\n')
+
+    def test_wrong_use(self):
+        self.assert_ok(self.gpupool(), 2)
+        self.assert_ok(self.gpupool('--'), 2)
+        self.assert_ok(self.gpupool('--no-such-option', '--', 'true'), 2)
+        self.assert_ok(harness.run([sys.executable, GPUPOOL], self.env()), 2)
+
+    def test_help_fits_a_terminal(self):
+        for args in ['--help'], ['run', '--help'], ['record', '--help']:
+            result = harness.run([sys.executable, GPUPOOL] + args,
+                                 self.env(COLUMNS='80'))
+            self.assert_ok(result)
+            self.assertLessEqual(max(map(len, result.out.splitlines())), 80)
+
+
+class Preload(RunTest):
+
+    def test_mapped_by_absolute_path(self):
+        relative = os.path.relpath(self.build.lib, self.dir)
+        result = self.gpupool('--', 'sh', '-c',
+                              'echo $LD_PRELOAD; cd /; '
+                              'grep -c libgpupool.so /proc/self/maps',
+                              lib=relative)
+        self.assert_ok(result)
+        preload, count = result.out.decode().splitlines()
+        self.assertEqual(preload.split()[-1], self.build.lib)
+        self.assertGreater(int(count), 0)
+
+    def test_awkward_directories(self):
+        """The linker splits its variables at blanks and colons, and knows no
+        quoting. A checkout may lie in such a place all the same."""
+        for name in 'with space', 'a:b', 'so;me', 'dollar $LIB', "quo'te\"":
+            with self.subTest(name):
+                place = os.path.join(self.dir, name)
+                shutil.copytree(os.path.join(harness.ROOT, 'scripts'),
+                                os.path.join(place, 'scripts'))
+                build = os.path.join(place, 'build')
+                os.mkdir(build)
+                shutil.copy(self.build.lib, build)
+                shutil.copytree(self.build.sim, os.path.join(build, 'sim'),
+                                symlinks=True)
+                reports = os.path.join(place, 'reports, here')
+                result = self.gpupool(
+                    '--sim', '--report', reports, '--',
+                    self.build.program('drv_script'), 'alloc=4096', 'exit=3',
+                    lib=False, cwd='/',
+                    script=os.path.join(place, 'scripts', 'gpupool'))
+                self.assert_ok(result, 3)
+                self.assertIn(b'alloc 4096: 0', result.out)
+                self.assertEqual(len(self.reports(reports)), 2)
+
+    def test_existing_preload_is_kept(self):
+        result = self.gpupool(
+            '--', 'sh', '-c', 'echo $LD_PRELOAD',
+            env=self.env(LD_PRELOAD=(self.build.sanitizer_runtime()
+                                     + ' libm.so.6').strip()))
+        self.assertEqual(result.out.decode().split()[-2:],
+                         ['libm.so.6', self.build.lib])
+        # and our own is not added twice
+        result = self.gpupool('--', 'sh', '-c', 'echo $LD_PRELOAD',
+                              env=self.env(LD_PRELOAD=self.build.preload()))
+        self.assertEqual(result.out.decode().count('libgpupool'), 1)
+
+    def test_settings_are_joined(self):
+        result = self.gpupool('--conf', 'check:True', '--conf', 'quiet:True,',
+                              '--report', 'there', '--', 'sh', '-c',
+                              'echo $GPUPOOL_CONF',
+                              env=self.env(GPUPOOL_CONF='quiet:False'))
+        self.assertEqual(result.out.decode().strip(),
+                         'quiet:False,check:True,quiet:True,report_dir:'
+                         + os.path.join(self.dir, 'there'))
+
+    def test_library_missing(self):
+        result = self.gpupool('--', 'true', lib='/no/such/lib.so')
+        self.assert_ok(result, 125)
+        self.assertIn(b'/no/such/lib.so', result.err)
+
+    def test_library_that_cannot_be_loaded(self):
+        """The linker says a word and goes on without it; we do not."""
+        path = os.path.join(self.dir, 'libgpupool.so')
+        with open(path, 'w') as file:
+            file.write('not a library')
+        result = self.gpupool('--', 'sleep', '20', lib=path)
+        self.assert_ok(result, 125)
+        self.assertIn(b'runs without gpupool', result.err)
+
+    def test_static_program(self):
+        path = os.path.join(self.dir, 'static')
+        made = subprocess.run(['cc', '-static', '-x', 'c', '-', '-o', path],
+                              input=b'int main(void) { return 0; }',
+                              stderr=subprocess.DEVNULL)
+        if made.returncode:
+            self.skipTest('no static C library here')
+        result = self.gpupool('--', path)
+        self.assert_ok(result, 125)
+        self.assertIn(b'statically linked', result.err)
+
+    def test_other_architecture(self):
+        path = os.path.join(self.dir, 'foreign')
+        with open('/bin/true', 'rb') as file:
+            image = bytearray(file.read())
+        struct.pack_into('<H', image, 18, 40)  # arm
+        with open(path, 'wb') as file:
+            file.write(image)
+        os.chmod(path, 0o755)
+        result = self.gpupool('--', path)
+        self.assert_ok(result, 125)
+        self.assertIn(b'arm program', result.err)
+
+    @unittest.skipUnless(os.getuid() == 0, 'needs root')
+    def test_setuid_program(self):
+        path = os.path.join(self.dir, 'raised')
+        shutil.copy(shutil.which('true'), path)
+        os.chown(path, 65534, 65534)
+        os.chmod(path, 0o4755)
+        result = self.gpupool('--', path)
+        self.assert_ok(result, 125)
+        self.assertIn(b'privileges', result.err)
+
+    @unittest.skipUnless(os.getuid() == 0, 'needs root')
+    def test_runtime_directory_of_somebody_else(self):
+        """Links are not made where others could change them."""
+        bad = os.path.join(self.runtime, 'gpupool')
+        for mode, owner in (0o777, 0), (0o700, 65534):
+            os.mkdir(bad)
+            os.chmod(bad, mode)
+            os.chown(bad, owner, -1)
+            result = self.gpupool('--', 'true')
+            self.assert_ok(result, 125)
+            self.assertIn(b'0700', result.err)
+            os.rmdir(bad)
+
+
+class Proof(RunTest):
+    """One line when the driver was loaded and nothing was intercepted."""
+
+    LOAD = ('import ctypes, time; c = ctypes.CDLL("libcuda.so.1"); '
+            '%s; time.sleep(0.6)')
+
+    def cuda(self, work, *before):
+        return self.gpupool('--sim', '--conf', 'quiet:True', '--', *before,
+                            sys.executable, '-c', self.LOAD % work)
+
+    def test_loaded_and_never_called(self):
+        result = self.cuda('pass')
+        self.assert_ok(result)
+        self.assertRegex(result.err.decode(),
+                         r'^gpupool: the program loaded libcuda\.so.*\n$')
+
+    def test_used(self):
+        result = self.cuda(
+            'p = ctypes.c_void_p(); x = ctypes.c_void_p(); c.cuInit(0); '
+            'c.cuDevicePrimaryCtxRetain(ctypes.byref(x), 0); '
+            'c.cuCtxSetCurrent(x); '
+            'c.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(4096))')
+        self.assert_ok(result)
+        self.assertEqual(result.err, b'')
+
+    def test_used_by_a_child(self):
+        """A shell that starts the program is no reason to complain."""
+        result = self.gpupool('--sim', '--conf', 'quiet:True', '--', 'sh',
+                              '-c', '"$0" alloc=4096 sleep=300; exit 6',
+                              self.build.program('drv_script'))
+        self.assert_ok(result, 6)
+        self.assertEqual(result.err, b'')
+
+    def test_a_launcher_that_clears_the_preload(self):
+        clear = ['env', '-u', 'LD_PRELOAD']
+        if self.build.sanitizer_runtime():
+            clear = ['env', 'LD_PRELOAD=' + self.build.sanitizer_runtime()]
+        result = self.cuda('c.cuInit(0)', *clear)
+        self.assert_ok(result)
+        self.assertIn(b'without gpupool', result.err)
+
+    def test_no_cuda_no_line(self):
+        result = self.gpupool('--sim', '--', 'sleep', '0.3')
+        self.assert_ok(result)
+        self.assertEqual(result.err, b'')
+
+    def test_nothing_is_left_behind(self):
+        self.cuda('pass')
+        self.assertEqual(os.listdir(os.path.join(self.runtime, 'gpupool')),
+                         [])
+
+
+class Signals(RunTest):
+
+    def test_passed_on_once(self):
+        proc, _ = self.start()
+        names = 'HUP INT QUIT TERM USR1 USR2 CONT WINCH'.split()
+        for name in names:
+            os.kill(proc.pid, getattr(signal, 'SIG' + name))
+            time.sleep(0.05)
+        out, err = proc.communicate(b'\n', timeout=30)
+        self.assertEqual(out.decode().split(),
+                         sorted('SIG%s=1' % name for name in names))
+        self.assertEqual((proc.returncode, err), (0, b''))
+
+    def test_stop_and_continue(self):
+        proc, pid = self.start()
+        os.kill(proc.pid, signal.SIGTSTP)
+        self.assertTrue(self.wait_state(proc.pid, 'T'))
+        self.assertTrue(self.wait_state(pid, 'T'))
+        os.kill(proc.pid, signal.SIGCONT)
+        self.assertTrue(self.wait_state(pid, 'S'))
+        self.assertIn(b'SIGCONT=1', proc.communicate(b'\n', timeout=30)[0])
+
+    def wait_state(self, pid, state):
+        for _ in range(200):
+            with open('/proc/%d/stat' % pid) as file:
+                if file.read().rsplit(')', 1)[1].split()[0] == state:
+                    return True
+            time.sleep(0.02)
+        return False
+
+    def test_killed_outright(self):
+        """The program does not outlive a SIGKILL to gpupool run."""
+        proc, pid = self.start()
+        proc.kill()
+        proc.communicate(timeout=30)
+        for _ in range(200):
+            if not os.path.exists('/proc/%d/maps' % pid):
+                return
+            try:
+                with open('/proc/%d/stat' % pid) as file:
+                    if file.read().rsplit(')', 1)[1].split()[0] == 'Z':
+                        return
+            except OSError:
+                return
+            time.sleep(0.02)
+        self.fail('the program runs on')
+
+    def test_interrupt_key(self):
+        """Ctrl-C reaches the program from the terminal, once."""
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.chdir(self.dir)
+            argv = self.argv('--', sys.executable, '-c', COUNTER)
+            os.execve(argv[0], argv, self.env())
+        try:
+            text = self.read_until(terminal, b'ready')
+            os.write(terminal, b'\x03')
+            time.sleep(0.3)
+            os.write(terminal, b'\n')
+            text += self.read_until(terminal, b'SIG')
+            _, status = os.waitpid(pid, 0)
+        finally:
+            os.close(terminal)
+        self.assertIn(b'SIGINT=1\r\n', text)
+        self.assertEqual(status, 0)
+
+    def read_until(self, fd, word):
+        text = b''
+        deadline = time.monotonic() + 30
+        while not (word in text and text.endswith(b'\n')):
+            self.assertLess(time.monotonic(), deadline, text)
+            if select.select([fd], [], [], 1)[0]:
+                try:
+                    text += os.read(fd, 4096)
+                except OSError:
+                    break
+        return text
+
+    def test_ignored_signals_stay_ignored(self):
+        """nohup's SIGHUP, for example."""
+        result = harness.run(
+            ['sh', '-c', 'trap "" HUP; exec "$@"', 'sh'] + self.argv(
+                '--', 'grep', '-E', 'SigIgn|SigBlk', '/proc/self/status'),
+            self.env())
+        ignored, blocked = [int(line.split()[1], 16) for line in sorted(
+            result.out.decode().splitlines(), reverse=True)]
+        self.assertEqual(ignored, 1 << (signal.SIGHUP - 1))
+        self.assertEqual(blocked, 0)
+
+
+if __name__ == '__main__':
+    unittest.main()
