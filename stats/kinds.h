@@ -10,22 +10,22 @@
 #include "stats/pool_stats.h"
 
 /* X(name, help) */
-#define GP_KINDS(X)                                                            \
-	X(plain, "cuMemAlloc passed through to the driver")                    \
-	X(async, "stream-ordered allocations (cudaMallocAsync)")               \
-	X(managed, "managed memory (cudaMallocManaged)")                       \
-	X(array, "arrays and mipmapped arrays")                                \
-	X(virtual, "the program's own cuMemCreate")                            \
-	X(graph, "allocation nodes of graphs")                                 \
-	X(external, "imported external memory and IPC handles")                \
-	X(pinned, "pinned host memory (cudaMallocHost)")                       \
+#define GP_KINDS(X)                                              \
+	X(plain, "cuMemAlloc passed through to the driver")      \
+	X(async, "stream-ordered allocations (cudaMallocAsync)") \
+	X(managed, "managed memory (cudaMallocManaged)")         \
+	X(array, "arrays and mipmapped arrays")                  \
+	X(virtual, "the program's own cuMemCreate")              \
+	X(graph, "allocation nodes of graphs")                   \
+	X(external, "imported external memory and IPC handles")  \
+	X(pinned, "pinned host memory (cudaMallocHost)")         \
 	X(registered, "registered host memory (cudaHostRegister)")
 
 enum gp_kind {
 #define X(name, help) GP_KIND_##name,
 	GP_KINDS(X)
 #undef X
-	GP_KIND_COUNT
+		GP_KIND_COUNT
 };
 
 struct gp_kind_stats {

@@ -17,24 +17,24 @@ struct gp_stat {
 };
 
 /* X(name, unit, help) */
-#define GP_POOL_GAUGES(X)                                                      \
-	X(allocated_bytes, BYTES, "handed to the program, rounding included")  \
-	X(requested_bytes, BYTES, "what the program asked for")                \
-	X(reserved_bytes, BYTES, "device memory the pool holds")               \
-	X(allocation, COUNT, "live allocations")                               \
+#define GP_POOL_GAUGES(X)                                                     \
+	X(allocated_bytes, BYTES, "handed to the program, rounding included") \
+	X(requested_bytes, BYTES, "what the program asked for")               \
+	X(reserved_bytes, BYTES, "device memory the pool holds")              \
+	X(allocation, COUNT, "live allocations")                              \
 	X(segment, COUNT, "physical handles or segments held")
 
-#define GP_POOL_COUNTERS(X)                                                    \
-	X(num_alloc_calls, COUNT, "allocations asked of the pool")             \
-	X(num_free_calls, COUNT, "frees of pool memory")                       \
-	X(num_hits, COUNT, "allocations served without a driver call")         \
-	X(num_ooms, COUNT, "allocations refused")                              \
-	X(num_alloc_retries, COUNT, "allocations that had to reclaim first")   \
-	X(num_remaps, COUNT, "handles moved to another address")               \
-	X(num_trims, COUNT, "times cached memory was given back")              \
-	X(num_waits, COUNT, "waits on the host for the context's work")        \
-	X(num_deferred, COUNT, "frees set aside during a capture")             \
-	X(num_driver_calls, COUNT, "driver calls the pool made")               \
+#define GP_POOL_COUNTERS(X)                                                  \
+	X(num_alloc_calls, COUNT, "allocations asked of the pool")           \
+	X(num_free_calls, COUNT, "frees of pool memory")                     \
+	X(num_hits, COUNT, "allocations served without a driver call")       \
+	X(num_ooms, COUNT, "allocations refused")                            \
+	X(num_alloc_retries, COUNT, "allocations that had to reclaim first") \
+	X(num_remaps, COUNT, "handles moved to another address")             \
+	X(num_trims, COUNT, "times cached memory was given back")            \
+	X(num_waits, COUNT, "waits on the host for the context's work")      \
+	X(num_deferred, COUNT, "frees set aside during a capture")           \
+	X(num_driver_calls, COUNT, "driver calls the pool made")             \
 	X(driver_ns, NS, "time spent in them")
 
 /* Taken when the picture is taken. */

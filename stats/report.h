@@ -22,33 +22,33 @@
 enum gp_report_reason { GP_REPORT_EXIT, GP_REPORT_SIGNAL, GP_REPORT_OOM };
 
 struct gp_report_pool {
-	int device;            /* ordinal in this process */
+	int device; /* ordinal in this process */
 	char device_name[96];
-	uint64_t context;      /* the CUcontext, as a number */
-	bool primary;          /* the device's primary context */
-	uint64_t total_bytes;  /* physical memory, or GP_UNKNOWN */
-	uint64_t free_bytes;   /* free on the device as the driver says */
+	uint64_t context;     /* the CUcontext, as a number */
+	bool primary;         /* the device's primary context */
+	uint64_t total_bytes; /* physical memory, or GP_UNKNOWN */
+	uint64_t free_bytes;  /* free on the device as the driver says */
 	struct gp_pool_stats stats;
 };
 
 struct gp_report_setting {
-	const char *key;   /* not owned */
-	char value[256];   /* as effective, printable */
+	const char *key; /* not owned */
+	char value[256]; /* as effective, printable */
 	bool is_default;
 };
 
 struct gp_report {
 	enum gp_report_reason reason;
-	unsigned sequence;       /* N of .usr1-N and .oom-N, from 1 */
+	unsigned sequence; /* N of .usr1-N and .oom-N, from 1 */
 	int pid;
-	char exe[256];           /* path of the executable */
-	uint64_t start_unix_ns;  /* when gpupool started in this process */
+	char exe[256];          /* path of the executable */
+	uint64_t start_unix_ns; /* when gpupool started in this process */
 	uint64_t now_unix_ns;
 
 	/* GP_REPORT_OOM only: the request that failed. */
 	uint64_t oom_bytes;
 	int oom_device;
-	char oom_call[48];       /* "cuMemAlloc_v2" */
+	char oom_call[48]; /* "cuMemAlloc_v2" */
 
 	/* Calls of the program that gpupool answered without the driver seeing
 	 * them, and the calls its pools made instead. */

@@ -1,0 +1,35 @@
+/*
+ * Inside the report: its sections, each told to an emitter.
+ */
+#ifndef GP_STATS_REPORT_IMPL_H
+#define GP_STATS_REPORT_IMPL_H
+
+#include "stats/emit.h"
+#include "stats/report.h"
+
+/* Sums over pools and kinds. A sum of peaks is not a peak of the sum unless
+ * there is one pool; the text says so. */
+struct gp_report_totals {
+	struct gp_stat allocated, reserved, allocation;
+	uint64_t cached, num_ooms, driver_ns;
+	uint64_t passthrough_device, passthrough_host; /* bytes now */
+};
+
+void gp_report_sum(const struct gp_report *report,
+		   struct gp_report_totals *totals);
+
+/* True for kinds that take host memory (pinned, registered). */
+bool gp_kind_is_host(enum gp_kind kind);
+
+/* report_summary.c: the first paragraph */
+void gp_report_summary(struct gp_emit *emit, const struct gp_report *report,
+		       const struct gp_report_totals *totals);
+/* report_oom.c: the first paragraph of an OOM report */
+void gp_report_oom(struct gp_emit *emit, const struct gp_report *report);
+/* report_pool.c: one pool's tables */
+void gp_report_pool(struct gp_emit *emit, const struct gp_report_pool *pool);
+/* report.c: the name without directories, " (deleted)" dropped */
+const char *gp_report_exe_name(const struct gp_report *report, char *buf,
+			       size_t size);
+
+#endif

@@ -1,0 +1,167 @@
+/*
+ * Why a request was refused, from the figures there are.
+ */
+#include "stats/report_impl.h"
+
+/* The device on which memory ran out: its pools together. */
+struct device {
+	uint64_t total, free; /* or GP_UNKNOWN */
+	uint64_t reserved, allocated, requested, cached, largest_free;
+	size_t pools;
+	const char *name;
+};
+
+struct cause {
+	const char *name; /* in the JSON */
+	const char *sentence;
+};
+
+static void look(const struct gp_report *report, struct device *device)
+{
+	*device = (struct device){.total = GP_UNKNOWN, .free = GP_UNKNOWN};
+	for (size_t i = 0; i < report->num_pools; i++) {
+		const struct gp_report_pool *pool = &report->pools[i];
+		const struct gp_pool_stats *stats = &pool->stats;
+
+		if (pool->device != report->oom_device)
+			continue;
+		device->pools++;
+		device->name = pool->device_name;
+		device->total = pool->total_bytes;
+		device->free = pool->free_bytes;
+		device->reserved += stats->reserved_bytes.current;
+		device->allocated += stats->allocated_bytes.current;
+		device->requested += stats->requested_bytes.current;
+		device->cached += stats->cached_bytes;
+		if (stats->largest_free_bytes > device->largest_free)
+			device->largest_free = stats->largest_free_bytes;
+	}
+}
+
+static struct cause judge(uint64_t wanted, const struct device *device)
+{
+	if (device->total != GP_UNKNOWN && wanted > device->total)
+		return (struct cause){"larger_than_device",
+				      "That is more than the whole device."};
+	if (device->largest_free < wanted && device->cached >= wanted)
+		return (struct cause){
+			"fragmented",
+			"The cached memory would be enough, but it lies in "
+			"pieces, none of which is large enough, and they could "
+			"not be joined."};
+	if (device->free == GP_UNKNOWN)
+		return (struct cause){
+			"unknown", "How much memory the device has free could "
+				   "not be asked."};
+	if (wanted > device->free && wanted - device->free > device->cached)
+		return (struct cause){"device_full",
+				      "What is free on the device and what is "
+				      "cached are together less than that."};
+	return (struct cause){
+		"driver_refused",
+		"Free and cached memory together would be enough, and the "
+		"driver refused all the same."};
+}
+
+static uint64_t less(uint64_t from, uint64_t amount)
+{
+	return from > amount ? from - amount : 0;
+}
+
+/* Memory in use that neither our pools nor what passed through explains. Only
+ * with one pool can it be told from the process's figures. */
+static uint64_t others(const struct gp_report *report,
+		       const struct device *device, uint64_t passthrough)
+{
+	if (report->num_pools != 1 || !device->pools ||
+	    device->total == GP_UNKNOWN || device->free == GP_UNKNOWN)
+		return GP_UNKNOWN;
+	return less(less(less(device->total, device->free), device->reserved),
+		    passthrough);
+}
+
+static void request(struct gp_emit *emit, const struct gp_report *report,
+		    const struct device *device)
+{
+	const struct cause cause = judge(report->oom_bytes, device);
+
+	gp_emit_string(emit, "oom_call", report->oom_call);
+	gp_emit_words(emit, "asked for");
+	gp_emit_number(emit, "oom_bytes", GP_UNIT_BYTES, report->oom_bytes);
+	gp_emit_words(emit, "on device");
+	gp_emit_number(emit, "oom_device", GP_UNIT_PLAIN,
+		       (uint64_t)report->oom_device);
+	gp_emit_words(emit, "and was refused.");
+	gp_emit_words(emit, cause.sentence);
+	gp_emit_hide(emit, true);
+	gp_emit_string(emit, "oom_cause", cause.name);
+	gp_emit_hide(emit, false);
+}
+
+static void balance(struct gp_emit *emit, const struct device *device)
+{
+	gp_emit_words(emit, "Of the device's");
+	gp_emit_number(emit, "oom_total_bytes", GP_UNIT_BYTES, device->total);
+	gp_emit_words(emit, ",");
+	gp_emit_number(emit, "oom_free_bytes", GP_UNIT_BYTES, device->free);
+	gp_emit_words(emit, "is free. This process's pool has");
+	gp_emit_number(emit, "oom_reserved_bytes", GP_UNIT_BYTES,
+		       device->reserved);
+	gp_emit_words(emit, "reserved:");
+	gp_emit_number(emit, "oom_allocated_bytes", GP_UNIT_BYTES,
+		       device->allocated);
+	gp_emit_words(emit, "allocated (");
+	gp_emit_number(emit, "oom_rounding_bytes", GP_UNIT_BYTES,
+		       less(device->allocated, device->requested));
+	gp_emit_words(emit, "of that from rounding), and");
+	gp_emit_number(emit, "oom_cached_bytes", GP_UNIT_BYTES, device->cached);
+	gp_emit_words(emit, "cached, where the largest free range is");
+	gp_emit_number(emit, "oom_largest_free_bytes", GP_UNIT_BYTES,
+		       device->largest_free);
+	gp_emit_words(emit, ".");
+}
+
+static void passthrough(struct gp_emit *emit, const struct gp_report *report,
+			uint64_t bytes)
+{
+	bool first = true;
+
+	gp_emit_hide(emit, bytes == 0);
+	gp_emit_words(emit, "Outside the pool the process holds");
+	gp_emit_number(emit, "oom_passthrough_bytes", GP_UNIT_BYTES, bytes);
+	gp_emit_words(emit, "of device memory:");
+	for (int kind = 0; kind < GP_KIND_COUNT; kind++) {
+		const uint64_t part = report->kinds[kind].bytes.current;
+
+		if (!part || gp_kind_is_host((enum gp_kind)kind))
+			continue;
+		if (!first)
+			gp_emit_words(emit, ",");
+		first = false;
+		gp_emit_again(emit, GP_UNIT_BYTES, part);
+		gp_emit_words(emit, gp_kind_name((enum gp_kind)kind));
+	}
+	gp_emit_words(emit, ".");
+	gp_emit_hide(emit, false);
+}
+
+void gp_report_oom(struct gp_emit *emit, const struct gp_report *report)
+{
+	struct gp_report_totals totals;
+	struct device device;
+	uint64_t other;
+
+	gp_report_sum(report, &totals);
+	look(report, &device);
+	other = others(report, &device, totals.passthrough_device);
+	request(emit, report, &device);
+	balance(emit, &device);
+	passthrough(emit, report, totals.passthrough_device);
+	gp_emit_hide(emit, other == GP_UNKNOWN);
+	gp_emit_words(emit, "The other");
+	gp_emit_number(emit, "oom_other_bytes", GP_UNIT_BYTES, other);
+	gp_emit_words(emit, "in use belongs to contexts, loaded code and other "
+			    "processes.");
+	gp_emit_gap(emit);
+	gp_emit_hide(emit, false);
+}
