@@ -57,6 +57,7 @@ CORE   := $(B)/libgpupool-core.a
 SIM    := $(B)/sim/libcuda.so.1
 RT     := $(B)/sim/libcudart.so.13
 RT_A   := $(B)/sim/libcudart_static.a
+REPLAY_LIB := $(B)/libgpupool-replay.a
 REPLAY := $(if $(REPLAY_SRC),$(B)/gpupool-replay)
 EXAMPLES := $(patsubst tests/examples/%.c,$(B)/examples/%,$(EX_SRC))
 UNITS  := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(UNIT_SRC))
@@ -169,6 +170,11 @@ $(B)/tests/programs/%: $(B)/obj/tests/programs/%.c.o $(RT) $(SIM)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $< -L$(B)/sim -Wl,--as-needed -lcudart -lcuda -ldl -lpthread
 
+$(B)/tests/unit/test_replay_%: $(B)/obj/tests/unit/test_replay_%.c.o $(REPLAY_LIB) $(CORE)
+	$(say) LINK $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) $(REPLAY_LIB) $(CORE) -lcmocka -ldl -lpthread -lm
+
 $(B)/tests/unit/%: $(B)/obj/tests/unit/%.c.o $(CORE) $(call obj,$(wildcard tests/support/*.c))
 	$(say) LINK $@
 	@mkdir -p $(@D)
@@ -179,14 +185,19 @@ $(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.c.o $(CORE) $(call obj,$(wildcard tests
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) $(CORE) -ldl -lpthread -lm
 
-$(B)/tests/bench/%: $(B)/obj/tests/bench/%.c.o $(CORE) $(call obj,$(wildcard tests/support/*.c))
+$(B)/tests/bench/%: $(B)/obj/tests/bench/%.c.o $(REPLAY_LIB) $(CORE)
 	$(say) LINK $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) $(CORE) -ldl -lpthread -lm
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) $(REPLAY_LIB) $(CORE) -ldl -lpthread -lm
 
-$(B)/gpupool-replay: $(call obj,$(REPLAY_SRC)) $(CORE)
+# What the replay is made of, for its units and the benchmarks.
+$(REPLAY_LIB): $(call obj,$(filter-out %/main.c,$(REPLAY_SRC)))
+	$(say) AR $@
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(B)/gpupool-replay: $(call obj,$(filter %/main.c,$(REPLAY_SRC))) $(REPLAY_LIB) $(CORE)
 	$(say) LINK $@
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) $(CORE) -ldl -lpthread -lm
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) $(REPLAY_LIB) $(CORE) -ldl -lpthread -lm
 
 # ---- targets -----------------------------------------------------------------
 
