@@ -59,6 +59,7 @@ RT     := $(B)/sim/libcudart.so.13
 RT_A   := $(B)/sim/libcudart_static.a
 REPLAY_LIB := $(B)/libgpupool-replay.a
 REPLAY := $(if $(REPLAY_SRC),$(B)/gpupool-replay)
+CONF_DOC := $(B)/conf-doc
 EXAMPLES := $(patsubst tests/examples/%.c,$(B)/examples/%,$(EX_SRC))
 UNITS  := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(UNIT_SRC))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/tests/fuzz/%,$(FUZZ_SRC))
@@ -67,8 +68,8 @@ BENCHES := $(patsubst tests/bench/%.c,$(B)/tests/bench/%,$(BENCH_SRC))
 PROGS  := $(patsubst tests/programs/%.c,$(B)/tests/programs/%,$(PROG_SRC)) \
 	  $(patsubst tests/programs/rt_%.c,$(B)/tests/programs/rt_%-static,$(filter tests/programs/rt_%,$(PROG_SRC)))
 
-.PHONY: all deps demo test bench fuzz lint gpu-test gpu-bench install clean help format headers
-all: $(LIB) $(SIM) $(RT) $(RT_A) $(REPLAY) $(EXAMPLES)
+.PHONY: all deps demo test bench fuzz lint gpu-test gpu-bench install clean help format headers readme
+all: $(LIB) $(SIM) $(RT) $(RT_A) $(REPLAY) $(EXAMPLES) $(CONF_DOC)
 
 help:
 	@echo 'make               library, simulated driver, replay, examples'
@@ -79,6 +80,7 @@ help:
 	@echo 'make SAN=thread test              units and fuzzers under TSan'
 	@echo 'make bench [TRACES=DIR]           timings, build/bench.json'
 	@echo 'make fuzz          longer random runs'
+	@echo 'make readme        the configuration table in the README'
 	@echo 'make lint          clang-format, clang-tidy, cppcheck'
 	@echo 'make gpu-test      programs on a real card, plain and preloaded'
 	@echo 'make gpu-bench     timings on a real card'
@@ -199,6 +201,11 @@ $(B)/gpupool-replay: $(call obj,$(filter %/main.c,$(REPLAY_SRC))) $(REPLAY_LIB) 
 	$(say) LINK $@
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) $(REPLAY_LIB) $(CORE) -ldl -lpthread -lm
 
+# Prints the README's configuration table, from conf/options.def.
+$(CONF_DOC): $(call obj,conf/doc/conf-doc.c) $(CORE)
+	$(say) LINK $@
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) $(CORE)
+
 # ---- targets -----------------------------------------------------------------
 
 deps:
@@ -230,6 +237,10 @@ lint:
 	clang-format --dry-run -Werror $(LINT_SRC) $(LINT_HDR)
 	clang-tidy --quiet $(CORE_SRC) $(SHIM_SRC) $(REPLAY_SRC) -- -std=gnu11 -I. -isystem $(CUDA_INC)
 	cppcheck --quiet --error-exitcode=1 --inline-suppr --enable=warning,performance,portability -I. $(CORE_SRC) $(SHIM_SRC) $(REPLAY_SRC)
+
+# The README's configuration table anew, after a change of conf/options.def.
+readme: $(CONF_DOC)
+	$(Q)$(PYTHON) tests/readme_table.py --write $(CONF_DOC)
 
 format:
 	clang-format -i $(LINT_SRC) $(LINT_HDR)
