@@ -63,12 +63,15 @@ void gp_emit_list(struct gp_emit *emit, const char *key);
 void gp_emit_close(struct gp_emit *emit);
 
 /* Layout of the text, not seen in the JSON. Words wrap before the 80th column;
- * words that begin with punctuation follow without a space, and so does what
+ * words whose first is punctuation follow without a space, and so does what
  * comes after an opening parenthesis. */
 void gp_emit_heading(struct gp_emit *emit, const char *text);
 void gp_emit_words(struct gp_emit *emit, const char *words);
 /* Start an item: "bullet" then words, continuation lines indented under it. */
 void gp_emit_item(struct gp_emit *emit, const char *bullet);
+/* What follows starts at that column (or one further on), and continuation
+ * lines too. */
+void gp_emit_tab(struct gp_emit *emit, unsigned column);
 /* Start a table row: the label, then values right-aligned in columns of
  * `cell`, the first ending at label_width + cell. */
 void gp_emit_row(struct gp_emit *emit, const char *label, unsigned label_width,

@@ -72,12 +72,12 @@ static void put_word(struct gp_emit *emit, const char *text, size_t len)
 	}
 }
 
-static void word(struct gp_emit *emit, const char *text, size_t len)
+static void word(struct gp_emit *emit, const char *text, size_t len,
+		 bool attach)
 {
-	const bool attach = emit->glued || (len && strchr(",.;:)", text[0]));
 	const unsigned columns = width(text, len);
 
-	if (!attach && emit->column > emit->indent) {
+	if (!attach && !emit->glued && emit->column > emit->indent) {
 		if (emit->column + 1 + columns > WRAP)
 			break_line(emit);
 		else
@@ -91,13 +91,16 @@ static void word(struct gp_emit *emit, const char *text, size_t len)
 
 void gp_emit_words(struct gp_emit *emit, const char *words)
 {
+	bool attach = *words && strchr(",.;:)", *words);
+
 	if (!shown(emit))
 		return;
 	while (*words) {
 		const size_t len = strcspn(words, " ");
 
 		if (len)
-			word(emit, words, len);
+			word(emit, words, len, attach);
+		attach = false;
 		words += len;
 		words += *words == ' ';
 	}
@@ -109,6 +112,7 @@ static void cell(struct gp_emit *emit, const char *text)
 	const size_t len = strlen(text);
 	const unsigned columns = width(text, len);
 
+	pad_to(emit, emit->edge);
 	emit->edge += emit->cell;
 	if (emit->column + 1 + columns < emit->edge)
 		pad_to(emit, emit->edge - columns);
@@ -124,7 +128,7 @@ void gp_text_value(struct gp_emit *emit, const char *text)
 	if (emit->in_row)
 		cell(emit, text);
 	else
-		word(emit, text, strlen(text));
+		word(emit, text, strlen(text), false);
 }
 
 void gp_emit_cell(struct gp_emit *emit, const char *text)
@@ -144,7 +148,6 @@ void gp_emit_row(struct gp_emit *emit, const char *label, unsigned label_width,
 	emit->edge = label_width;
 	emit->cell = cell_width;
 	put_word(emit, label, strlen(label));
-	pad_to(emit, label_width);
 }
 
 void gp_emit_line(struct gp_emit *emit)
@@ -173,6 +176,14 @@ void gp_emit_item(struct gp_emit *emit, const char *bullet)
 	gp_emit_line(emit);
 	put_word(emit, bullet, strlen(bullet));
 	emit->indent = emit->column + 1;
+}
+
+void gp_emit_tab(struct gp_emit *emit, unsigned column)
+{
+	if (!shown(emit))
+		return;
+	pad_to(emit, emit->column < column ? column : emit->column + 1);
+	emit->indent = emit->column;
 }
 
 void gp_emit_heading(struct gp_emit *emit, const char *text)

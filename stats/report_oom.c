@@ -100,11 +100,20 @@ static void request(struct gp_emit *emit, const struct gp_report *report,
 
 static void balance(struct gp_emit *emit, const struct device *device)
 {
-	gp_emit_words(emit, "Of the device's");
+	gp_emit_hide(emit, device->total == GP_UNKNOWN);
+	gp_emit_words(emit, "The device has");
 	gp_emit_number(emit, "oom_total_bytes", GP_UNIT_BYTES, device->total);
+	gp_emit_hide(emit,
+		     device->total == GP_UNKNOWN || device->free == GP_UNKNOWN);
 	gp_emit_words(emit, ",");
 	gp_emit_number(emit, "oom_free_bytes", GP_UNIT_BYTES, device->free);
-	gp_emit_words(emit, "is free. This process's pool has");
+	gp_emit_words(emit, "of it free");
+	gp_emit_hide(emit, device->total == GP_UNKNOWN);
+	gp_emit_words(emit, ".");
+	gp_emit_hide(emit, device->pools > 0);
+	gp_emit_words(emit, "This process has no pool on it.");
+	gp_emit_hide(emit, device->pools == 0);
+	gp_emit_words(emit, "This process's pool has");
 	gp_emit_number(emit, "oom_reserved_bytes", GP_UNIT_BYTES,
 		       device->reserved);
 	gp_emit_words(emit, "reserved:");
@@ -119,6 +128,7 @@ static void balance(struct gp_emit *emit, const struct device *device)
 	gp_emit_number(emit, "oom_largest_free_bytes", GP_UNIT_BYTES,
 		       device->largest_free);
 	gp_emit_words(emit, ".");
+	gp_emit_hide(emit, false);
 }
 
 static void passthrough(struct gp_emit *emit, const struct gp_report *report,
@@ -127,9 +137,10 @@ static void passthrough(struct gp_emit *emit, const struct gp_report *report,
 	bool first = true;
 
 	gp_emit_hide(emit, bytes == 0);
-	gp_emit_words(emit, "Outside the pool the process holds");
+	gp_emit_words(emit, "Outside the pool the process holds, on "
+			    "all devices,");
 	gp_emit_number(emit, "oom_passthrough_bytes", GP_UNIT_BYTES, bytes);
-	gp_emit_words(emit, "of device memory:");
+	gp_emit_words(emit, ":");
 	for (int kind = 0; kind < GP_KIND_COUNT; kind++) {
 		const uint64_t part = report->kinds[kind].bytes.current;
 

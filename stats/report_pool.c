@@ -23,9 +23,13 @@ static void title(struct gp_emit *emit, const struct gp_report_pool *pool)
 	gp_emit_hide(emit, false);
 	gp_emit_words(emit, ":");
 	gp_emit_number(emit, "total_bytes", GP_UNIT_BYTES, pool->total_bytes);
-	gp_emit_words(emit, "in all,");
+	gp_emit_words(emit, "in all");
+	gp_emit_hide(emit, pool->free_bytes == GP_UNKNOWN);
+	gp_emit_words(emit, ",");
 	gp_emit_number(emit, "free_bytes", GP_UNIT_BYTES, pool->free_bytes);
-	gp_emit_words(emit, "free.");
+	gp_emit_words(emit, "free");
+	gp_emit_hide(emit, false);
+	gp_emit_words(emit, ".");
 	gp_emit_gap(emit);
 }
 

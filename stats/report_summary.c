@@ -15,12 +15,12 @@ static void held(struct gp_emit *emit, const struct gp_report *report,
 {
 	const bool any = totals->allocated.allocated > 0;
 
-	gp_emit_words(emit, "in");
+	gp_emit_words(emit, "In");
 	gp_emit_number(emit, "elapsed_ns", GP_UNIT_NS, elapsed(report));
 	gp_emit_hide(emit, any);
-	gp_emit_words(emit, "it took nothing from the pool.");
+	gp_emit_words(emit, "the program took nothing from the pool.");
 	gp_emit_hide(emit, !any);
-	gp_emit_words(emit, "it held at most");
+	gp_emit_words(emit, "the program held at most");
 	gp_emit_number(emit, "peak_allocated_bytes", GP_UNIT_BYTES,
 		       totals->allocated.peak);
 	gp_emit_words(emit, "of pooled device memory at one time; the most "
@@ -50,14 +50,15 @@ static void left(struct gp_emit *emit, const struct gp_report *report,
 	gp_emit_words(emit, at_exit ? "Everything was freed."
 				    : "Nothing is allocated now.");
 	gp_emit_hide(emit, !any || !live);
-	gp_emit_words(emit, at_exit ? "At the end" : "Now");
+	gp_emit_words(emit, at_exit ? "At the end" : "It now has");
 	gp_emit_number(emit, "live_allocations", GP_UNIT_COUNT,
 		       totals->allocation.current);
-	gp_emit_words(emit, "allocations of");
+	gp_emit_words(emit, totals->allocation.current == 1 ? "allocation of"
+							    : "allocations of");
 	gp_emit_number(emit, "allocated_bytes", GP_UNIT_BYTES,
 		       totals->allocated.current);
-	gp_emit_words(emit, at_exit ? "together had not been freed."
-				    : "together are live.");
+	gp_emit_words(emit,
+		      at_exit ? "together had not been freed." : "together.");
 	gp_emit_hide(emit, !any);
 	gp_emit_words(emit, at_exit ? "The pool still had" : "The pool has");
 	gp_emit_number(emit, "reserved_bytes", GP_UNIT_BYTES,
@@ -80,9 +81,11 @@ static void saved(struct gp_emit *emit, const struct gp_report *report,
 	gp_emit_number(emit, "driver_ns", GP_UNIT_NS, totals->driver_ns);
 	gp_emit_words(emit, ".");
 	gp_emit_hide(emit, totals->num_ooms == 0);
-	gp_emit_words(emit, "Refused for lack of memory:");
 	gp_emit_number(emit, "num_ooms", GP_UNIT_COUNT, totals->num_ooms);
-	gp_emit_words(emit, "allocations.");
+	gp_emit_words(emit, totals->num_ooms == 1
+				    ? "request was refused for lack of memory."
+				    : "requests were refused for lack of "
+				      "memory.");
 	gp_emit_hide(emit, false);
 }
 
