@@ -109,10 +109,13 @@ static int path_read(struct gp_span text, char *path)
 	for (size_t i = 0; i < text.len; i++) {
 		char c = text.at[i];
 
-		if (quoted && c == '\\' && i + 1 < text.len)
-			c = text.at[++i];
-		else if (c == '"' || (!quoted && gp_is_blank(c)))
+		if (quoted && c == '\\') {
+			if (++i == text.len)
+				return -EINVAL; /* the quote is not the end */
+			c = text.at[i];
+		} else if (c == '"' || (!quoted && gp_is_blank(c))) {
 			return -EINVAL;
+		}
 		if (used == PATH_MAX - 1)
 			return -ERANGE;
 		copy[used++] = c;

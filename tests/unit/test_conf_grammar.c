@@ -1,0 +1,289 @@
+/*
+ * The grammar, and the sentence that each mistake gets.
+ */
+#include <setjmp.h>
+#include <locale.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "conf/value.h"
+
+static struct gp_conf conf;
+static char said[8192];
+static int num_said;
+
+static void take(void *arg, const char *sentence)
+{
+	assert_ptr_equal(arg, &conf);
+	assert_true(strlen(sentence) > 0);
+	assert_null(strchr(sentence, '\n'));
+	num_said++;
+	snprintf(said + strlen(said), sizeof(said) - strlen(said), "%s\n",
+		 sentence);
+}
+
+/* The number of refusals. */
+static int parse(const char *text)
+{
+	said[0] = '\0';
+	num_said = 0;
+	return gp_conf_parse(text, &conf, take, &conf);
+}
+
+static void says(const char *sentence)
+{
+	if (!strstr(said, sentence))
+		fail_msg("said: %sand not: %s", said, sentence);
+}
+
+static void test_empty(void **state)
+{
+	(void)state;
+	assert_int_equal(parse(NULL), 0);
+	assert_int_equal(parse(""), 0);
+	assert_int_equal(parse(" \t\n"), 0);
+	assert_int_equal(num_said, 0);
+	assert_true(conf.enabled);
+}
+
+static void test_separators(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("quiet:True,check:True"), 0);
+	assert_true(conf.quiet && conf.check);
+	assert_int_equal(parse("  quiet :\tTrue ,\n check: 1  "), 0);
+	assert_true(conf.quiet && conf.check);
+	assert_int_equal(num_said, 0);
+
+	assert_int_equal(parse("quiet:True,,check:True,"), 0);
+	assert_true(conf.quiet && conf.check);
+	assert_int_equal(num_said, 1); /* once is enough */
+	says("an empty setting (a comma too many) is passed over");
+	assert_int_equal(parse(","), 0);
+	assert_int_equal(num_said, 1);
+}
+
+static void test_missing_comma(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("quiet:True check:True"), 1);
+	assert_false(conf.quiet);
+	assert_false(conf.check);
+	says("quiet:True check:True has a blank in it (settings are separated "
+	     "by commas) is refused and it stays False; accepted: True or "
+	     "False\n");
+}
+
+static void test_blank_for_colon(void **state)
+{
+	(void)state;
+	assert_int_equal(
+		parse("garbage_collection_threshold 0.8,max_split_size_mb 64"),
+		0);
+	assert_true(conf.garbage_collection_threshold == 0.8);
+	assert_int_equal(conf.max_split_size, 64 << 20);
+	assert_int_equal(num_said, 1);
+	says("garbage_collection_threshold 0.8 has a blank where the colon "
+	     "belongs; read as garbage_collection_threshold:0.8\n");
+	assert_int_equal(parse("quiet True check True"), 1);
+	assert_false(conf.quiet);
+}
+
+static void test_no_value(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("quiet"), 1);
+	says("quiet is ignored: it has no value; accepted: True or False\n");
+	assert_int_equal(parse("quiet,check:1"), 1);
+	assert_true(conf.check);
+	assert_int_equal(parse("quiet:"), 1);
+	says("quiet: is refused and it stays False; accepted: True or False\n");
+	assert_int_equal(parse(":True"), 1);
+	assert_int_equal(parse(":"), 1);
+	assert_int_equal(num_said, 1);
+	says("no such key");
+}
+
+static void test_unknown_key(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("report_dri:/tmp,quiet:1"), 1);
+	assert_true(conf.quiet);
+	says("report_dri:/tmp is ignored: no such key; the nearest known key "
+	     "is report_dir\n");
+	assert_int_equal(parse("max_split_size:64"), 1);
+	says("the nearest known key is max_split_size_mb\n");
+	assert_int_equal(parse("Quiet:1"), 1);
+	says("the nearest known key is quiet\n");
+	assert_int_equal(parse("report-dir:/x"), 1);
+	says("the nearest known key is report_dir\n");
+	assert_int_equal(parse("garbage_collect_threshold:0.8"), 1);
+	says("is garbage_collection_threshold\n");
+	assert_int_equal(parse("pinned_use_cuda_host_registre:1"), 1);
+	says("is pinned_use_cuda_host_register\n");
+	assert_int_equal(parse("zzzzzzzz:1"), 1);
+	says("zzzzzzzz:1 is ignored: no such key, and none is like it");
+	assert_int_equal(parse("a_key_that_is_longer_than_any_key_can_be_in_"
+			       "this_table_of_options:1"),
+			 1);
+	says("none is like it");
+}
+
+static void test_bad_value_keeps_default(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("check:1,max_split_size_mb:abc,quiet:1"), 1);
+	assert_true(conf.check && conf.quiet);
+	assert_true(conf.max_split_size == UINT64_MAX);
+	says("max_split_size_mb:abc is refused and it stays unlimited; "
+	     "accepted: a size from 2 MiB up, or unlimited\n");
+	assert_int_equal(parse("garbage_collection_threshold:1.5"), 1);
+	says("garbage_collection_threshold:1.5 is out of range is refused");
+	assert_int_equal(parse("a:1,b:2,quiet:x"), 3);
+	assert_int_equal(num_said, 3);
+}
+
+static void test_duplicates(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("quiet:True,quiet:False"), 0);
+	assert_false(conf.quiet);
+	says("quiet is given more than once; the last, quiet:False, holds\n");
+	/* A bad one later does not undo the good one. */
+	assert_int_equal(parse("quiet:True,quiet:maybe"), 1);
+	assert_true(conf.quiet);
+	says("quiet:maybe is refused and it stays True;");
+}
+
+static void test_foreign(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("pinned_use_cuda_host_register:True,quiet:1,"
+			       "expandable_segments_reserve:[1:2,3:4]"),
+			 0);
+	assert_true(conf.quiet);
+	assert_int_equal(num_said, 2);
+	says("pinned_use_cuda_host_register:True has no effect: gpupool does "
+	     "not pool host memory\n");
+	says("expandable_segments_reserve:[1:2,3:4] has no effect: ");
+	for (size_t i = 0; i < gp_conf_num_foreign; i++) {
+		char text[128];
+
+		snprintf(text, sizeof(text), "%s:1", gp_conf_foreigners[i].key);
+		assert_int_equal(parse(text), 0);
+		assert_int_equal(num_said, 1);
+	}
+}
+
+static void test_lists_and_quotes(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("roundup_power2_divisions:[256:1, 512:2],"
+			       "report_dir:\"a,quiet:1\",check:1"),
+			 0);
+	assert_string_equal(conf.report_dir, "a,quiet:1");
+	assert_true(conf.check);
+	assert_false(conf.quiet);
+	/* Never closed: what follows still counts. */
+	assert_true(parse("roundup_power2_divisions:[256:1,quiet:1") == 1);
+	assert_true(conf.quiet);
+	assert_true(parse("report_dir:\"abc,quiet:1") == 1);
+	assert_true(conf.quiet);
+	assert_true(parse("report_dir:\"abc\\\",quiet:1") == 1);
+	assert_true(conf.quiet);
+	/* Something behind the end. */
+	assert_int_equal(parse("report_dir:\"a\"b,quiet:1"), 1);
+	assert_true(conf.quiet);
+}
+
+static void test_small_split(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("max_split_size_mb:32"), 0);
+	assert_int_equal(num_said, 0);
+	assert_int_equal(parse("max_split_size_mb:8"), 0);
+	assert_int_equal(conf.max_split_size, 8 << 20);
+	says("max_split_size_mb:8MiB is taken, though PyTorch accepts only "
+	     "20MiB (large_segment_size_mb) or more\n");
+}
+
+static void test_long_text(void **state)
+{
+	const size_t size = 70000;
+	char *text = malloc(size + 1);
+
+	(void)state;
+	assert_non_null(text);
+	memset(text, 'q', size);
+	memcpy(text, "quiet:1,", 8);
+	text[size] = '\0';
+	assert_int_equal(parse(text), 1);
+	assert_false(conf.quiet);
+	says("is ignored: it is longer than 65536 bytes\n");
+	text[65536] = '\0';
+	assert_int_equal(parse(text), 1);
+	assert_true(conf.quiet);
+	says("qqqq...: is ignored: no such key");
+	assert_true(strlen(said) < 512);
+	free(text);
+}
+
+static void test_messages_are_clean(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("quiet:a\033[31mb\001"), 1);
+	says("quiet:a?[31mb? is refused");
+	/* No callback is no error. */
+	assert_int_equal(gp_conf_parse("quiet:x,zzz:1", &conf, NULL, NULL), 2);
+}
+
+/* Where 0,8 is written for 0.8, strtod() would not read this. */
+static void test_locale(void **state)
+{
+	static const char *const locales[] = {"de_DE.UTF-8", "fr_FR.UTF-8",
+					      "ru_RU.UTF-8", "de_DE"};
+	char value[32];
+	size_t index = 0;
+	bool found = false;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(locales) / sizeof(locales[0]); i++)
+		found = found || setlocale(LC_ALL, locales[i]);
+	if (!found)
+		skip(); /* none is installed */
+	assert_int_equal(parse("garbage_collection_threshold:0.8"), 0);
+	assert_true(conf.garbage_collection_threshold == 0.8);
+	while (strcmp(gp_conf_option(index)->key,
+		      "garbage_collection_threshold"))
+		index++;
+	gp_conf_value(&conf, index, value, sizeof(value));
+	setlocale(LC_ALL, "C");
+	assert_string_equal(value, "0.8");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_separators),
+		cmocka_unit_test(test_missing_comma),
+		cmocka_unit_test(test_blank_for_colon),
+		cmocka_unit_test(test_no_value),
+		cmocka_unit_test(test_unknown_key),
+		cmocka_unit_test(test_bad_value_keeps_default),
+		cmocka_unit_test(test_duplicates),
+		cmocka_unit_test(test_foreign),
+		cmocka_unit_test(test_lists_and_quotes),
+		cmocka_unit_test(test_small_split),
+		cmocka_unit_test(test_long_text),
+		cmocka_unit_test(test_messages_are_clean),
+		cmocka_unit_test(test_locale),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
