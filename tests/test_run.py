@@ -88,10 +88,12 @@ class Status(RunTest):
             self.assert_ok(result, -number)
 
     def test_output_and_input_are_the_programs(self):
-        result = harness.run(self.argv('--', 'cat'), self.env(),
-                             stdin=open('/proc/filesystems', 'rb'))
         with open('/proc/filesystems', 'rb') as file:
-            self.assertEqual(result.out, file.read())
+            text = file.read()
+            file.seek(0)
+            result = harness.run(self.argv('--', 'cat'), self.env(),
+                                 stdin=file)
+        self.assertEqual(result.out, text)
         result = self.gpupool('--', 'sh', '-c', 'echo out; echo err >&2')
         self.assertEqual((result.out, result.err), (b'out\n', b'err\n'))
 
