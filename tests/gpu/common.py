@@ -81,6 +81,9 @@ def _library_dirs():
     for name, path in _ldconfig():
         if name.startswith(("libcudart", "libcuda.so")):
             yield os.path.dirname(path)
+    for place in os.environ.get("LD_LIBRARY_PATH", "").split(":"):
+        if place:
+            yield place
     for entry in sys.path:
         for path in sorted(glob.glob(os.path.join(entry, "nvidia", "*",
                                                   "lib"))):
@@ -167,14 +170,17 @@ def build(source, output, command):
         return output
 
 
-def _link_dir(path, name):
-    """A folder in which -lNAME finds `path` (PyPI packages ship no .so link)."""
-    plain = os.path.join(os.path.dirname(path), "lib%s.so" % name)
-    if os.path.exists(plain):
+def _link_dir(path, name, out_dir):
+    """A folder in which -lNAME finds `path`: its own, or out_dir with a link
+    (a driver alone has no libcuda.so)."""
+    wanted = "lib%s.so" % name
+    if os.path.exists(os.path.join(os.path.dirname(path), wanted)):
         return os.path.dirname(path)
-    place = tempfile.mkdtemp(prefix="gpupool-link-")
-    os.symlink(path, os.path.join(place, "lib%s.so" % name))
-    return place
+    os.makedirs(out_dir, exist_ok=True)
+    link = os.path.join(out_dir, wanted)
+    if not os.path.lexists(link):
+        os.symlink(path, link)
+    return out_dir
 
 
 def build_c(name, out_dir, link):
@@ -195,10 +201,12 @@ def build_c(name, out_dir, link):
         path = cudart()
         command += [path, "-Wl,-rpath," + os.path.dirname(path)]
     else:
-        path = find_library("libcuda.so.1") or find_library("libcuda.so")
+        # The toolkit's stub names libcuda.so.1, found when it starts.
+        path = (find_library(os.path.join("stubs", "libcuda.so")) or
+                find_library("libcuda.so.1"))
         if not path:
-            raise Skip("no libcuda.so.1")
-        command += ["-L" + _link_dir(path, "cuda"), "-lcuda"]
+            raise Skip("no libcuda.so to link with")
+        command += ["-L" + _link_dir(path, "cuda", out_dir), "-lcuda"]
     return build(source, output, command + ["-lpthread", "-ldl", "-lrt"])
 
 

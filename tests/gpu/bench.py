@@ -1,0 +1,409 @@
+#!/usr/bin/env python3
+"""Timings and memory on a real card. Four parts, each within five minutes:
+
+  pairs      what an allocate+free pair costs, by size, threads, live blocks
+  bandwidth  copies through pool memory against cudaMalloc's
+  memory     uncached PyTorch over gpupool against PyTorch's own allocators:
+             the process's memory as nvidia-smi sees it
+  speed      training steps, alternating runs of PyTorch's cache and gpupool
+
+    tests/gpu/bench.py --build build [--only PART,...] [--out DIR]
+
+Figures are printed, not judged; a part fails only where a program does, or
+where results differ. DIR/gpu-bench.json holds every figure.
+"""
+
+import argparse
+import glob
+import json
+import os
+import sys
+import time
+
+import common
+from common import Failure, Run, Skip, median
+
+PYTHON = sys.executable
+UNCACHED = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+              "PYTORCH_ALLOC_CONF": "expandable_segments:True"}
+
+
+class Bench:
+    """Where things are, and a deadline for the part that runs."""
+
+    def __init__(self, args):
+        self.args = args
+        self.build = os.path.abspath(args.build)
+        self.library = os.path.join(self.build, "libgpupool.so")
+        self.programs = os.path.join(self.build, "gpu")
+        self.out = common.out_dir(args.out, "gpu-bench")
+        self.start = time.monotonic()
+
+    def begin(self):
+        self.start = time.monotonic()
+
+    def left(self):
+        """Seconds of the part's budget that are left."""
+        return self.args.budget - (time.monotonic() - self.start)
+
+    def run(self, name, command, env=None, preload=False):
+        """One program, run to a good end."""
+        if preload:
+            where = os.path.join(self.out, "reports")
+            os.makedirs(where, exist_ok=True)
+            env = common.preload_env(self.library, where, env, self.args.conf)
+        else:
+            env = common.plain_env(env)
+        run = Run(command, env, os.path.join(self.out, name),
+                  self.args.timeout)
+        return run.check(name)
+
+    def report(self, run):
+        """The exit report of a preloaded run."""
+        return common.sane_exit_report(os.path.join(self.out, "reports"),
+                                       run.pid)
+
+
+# ---- pairs -------------------------------------------------------------------
+
+def torch_pairs_program(bench):
+    """Builds programs/torch_pairs.cpp against this Python's PyTorch."""
+    common.need_modules("torch")
+    import importlib.util
+    place = os.path.dirname(importlib.util.find_spec("torch").origin)
+    include, lib = os.path.join(place, "include"), os.path.join(place, "lib")
+    if not os.path.exists(os.path.join(lib, "libc10_cuda.so")):
+        raise Skip("this PyTorch has no libc10_cuda")
+    home = common.cuda_home()
+    if not home:
+        raise Skip("no CUDA headers (set CUDA_HOME)")
+    runtime = common.cudart()
+    source = os.path.join(common.PROGRAMS, "torch_pairs.cpp")
+    output = os.path.join(bench.programs, "torch_pairs")
+    # The libraries need one another: found through our rpath, not theirs.
+    command = [os.environ.get("CXX", "c++"), "-O2", "-std=c++17", "-w",
+               "-isystem", include, "-isystem", os.path.join(home, "include"),
+               "-Wl,--no-as-needed,--allow-shlib-undefined",
+               "-Wl,--disable-new-dtags", source, "-o", output,
+               "-L" + lib, "-lc10_cuda", "-lc10", runtime, "-lpthread"]
+    command += ["-Wl,-rpath," + d for d in (lib, os.path.dirname(runtime))]
+    return common.build(source, output, command)
+
+
+def pair_runs(bench):
+    """(label, command, preloaded) of every run; a label becomes a column."""
+    tool = common.build_cu("pairs", bench.programs, "static")
+    few, many = "512,65536,1048576,16777216", "1,8"
+    plain = ["--sizes", few, "--threads", many]
+    pooled = ["--sizes", few, "--threads", "1,2,4,8"]
+    live = ["--sizes", "512,1048576", "--live", "1000,100000"]
+    mixed = ["--sizes", "65536,1048576", "--threads", many, "--mix", "1"]
+    malloc, stream = [tool, "--api", "malloc"], [tool, "--api", "async"]
+    runs = []
+    for label, command, preloaded in (("cudaMalloc", malloc, False),
+                                      ("gpupool", malloc, True),
+                                      ("cudaMallocAsync", stream, False)):
+        sizes = pooled if label == "gpupool" else plain
+        runs.append((label, command + sizes, preloaded))
+        runs.append((label, command + mixed, preloaded))
+        # 100,000 plain cudaMallocs would take longer than all the rest.
+        runs.append((label, command + (live if label != "cudaMalloc" else
+                                       ["--sizes", "512,1048576", "--live",
+                                        "1000"]), preloaded))
+    try:
+        torch = torch_pairs_program(bench)
+        runs.append(("PyTorch", [torch] + pooled, False))
+        runs.append(("PyTorch", [torch] + live, False))
+    except (Skip, Failure) as reason:
+        print("PyTorch's allocator not measured: %s" % reason)
+    return runs
+
+
+def pool_alone(bench):
+    """The pool's own benchmark without any driver, if it was built."""
+    rows = []
+    for tool in sorted(glob.glob(os.path.join(bench.build, "tests", "bench",
+                                              "*"))):
+        if not os.access(tool, os.X_OK) or os.path.isdir(tool):
+            continue
+        name = os.path.basename(tool)
+        try:
+            run = bench.run("bench-" + name, [tool])
+        except Failure as reason:
+            print("%s: %s" % (name, reason))
+            continue
+        print("\n%s, without a card:\n%s" % (name, run.stdout.rstrip()))
+        rows.append({"name": name, "output": run.stdout})
+    return rows
+
+
+def pairs(bench):
+    """Allocate+free pairs: ns a pair on a thread, and M pairs/s together."""
+    runs = pair_runs(bench)
+    found, columns, failures = {}, [], []
+    for index, (label, command, preloaded) in enumerate(runs):
+        if label not in columns:
+            columns.append(label)
+        try:
+            run = bench.run("pairs-%d-%s" % (index, label), command,
+                            preload=preloaded)
+        except Failure as reason:
+            failures.append(str(reason))
+            continue
+        if preloaded:
+            bench.report(run)
+        for row in run.records("pair"):
+            key = (row["mix"], row["live"], row["size"], row["threads"])
+            found.setdefault(key, {})[label] = row
+    rows = []
+    for key in sorted(found):
+        mix, live, size, threads = key
+        title = "%s%s, %d thread%s" % (
+            "mixed to " if mix else "",
+            "%d KiB" % (size >> 10) if size >= 1024 else "%d B" % size,
+            threads, "s" if threads > 1 else "")
+        if live:
+            title += ", %d live" % live
+        cells = [title]
+        for label in columns:
+            row = found[key].get(label)
+            cells.append("%.0f ns %.2f M/s" % (row["ns"],
+                                               row["pairs_per_s"] / 1e6)
+                         if row else "-")
+        rows.append(cells)
+    common.table(["pair"] + columns, rows)
+    result = {"pair": [dict(row, allocator=label) for cells in found.values()
+                       for label, row in cells.items()],
+              "pool": pool_alone(bench)}
+    if failures:
+        raise Failure("\n".join(failures), result)
+    return result
+
+
+# ---- bandwidth ---------------------------------------------------------------
+
+def bandwidth(bench):
+    """Copies between large buffers, TB/s read and written together."""
+    tool = common.build_cu("bandwidth", bench.programs, "static")
+    found = {}
+    for turn in range(3):
+        for label, preloaded in (("plain", False), ("gpupool", True)):
+            if turn and bench.left() < 60:
+                break
+            run = bench.run("bandwidth-%s-%d" % (label, turn), [tool],
+                            preload=preloaded)
+            if preloaded:
+                bench.report(run)
+            for row in run.records("bandwidth"):
+                sides = found.setdefault((row["when"], row["by"]),
+                                         {"plain": [], "gpupool": []})
+                sides[label].append(row["median"])
+    rows, result = [], []
+    for (when, by), sides in found.items():
+        plain, ours = median(sides["plain"]), median(sides["gpupool"])
+        rows.append(["%s, %s" % (when, by), "%.3f" % (plain / 1e12),
+                     "%.3f" % (ours / 1e12), "%.3f" % (ours / plain)])
+        result.append({"when": when, "by": by, "plain": plain,
+                       "gpupool": ours, "ratio": ours / plain})
+    common.table(["copy", "cudaMalloc TB/s", "gpupool TB/s", "ratio"], rows)
+    return {"bandwidth": result}
+
+
+# ---- memory ------------------------------------------------------------------
+
+def memory_run(bench, nvml, model, label, env, preload):
+    """One training run under a sampler; its figures and results."""
+    command = [PYTHON, os.path.join(common.HERE, "models.py"), model,
+               "--steps", str(bench.args.steps or 25), "--warm", "5",
+               "--sample", "5"]
+    with common.Sampler(nvml) as sampler:
+        run = bench.run("memory-%s-%s" % (model, label), command, env, preload)
+    figures = run.records("figures")[-1]
+    by_process = sampler.process_peak
+    row = {"model": model, "allocator": label, "step_ms": figures["step_ms"],
+           "seconds": run.seconds,
+           "nvml_process_peak": by_process or None,
+           "nvml_device_peak": sampler.device_peak,
+           "meminfo_peak": figures["meminfo_peak_bytes"] - sampler.before,
+           "context": figures["base_bytes"] - sampler.before,
+           "torch_allocated_peak": figures.get("torch_allocated_peak")}
+    row["peak"] = by_process or sampler.device_peak
+    row["above_context"] = row["peak"] - row["context"]
+    if preload:
+        report = bench.report(run)
+        row["pool_allocated_peak"] = report.peak()
+        row["pool_reserved_peak"] = report.gauge("reserved_bytes", "peak")
+        row["hits"] = report.hits()
+        row["num_remaps"] = report.total("num_remaps")
+    return row, run.results()
+
+
+def memory(bench):
+    """Peak of the process's memory, less its context: MiB as NVML sees it."""
+    common.need_modules("torch", "torchvision", "transformers")
+    nvml = common.Nvml()
+    sides = (("native", {}, False), ("expandable", EXPANDABLE, False),
+             ("gpupool", UNCACHED, True))
+    cells, result, failures = [], [], []
+    for model in bench.args.models.split(","):
+        if cells and bench.left() < 60:
+            failures.append("%s: no time left" % model)
+            continue
+        rows, results = {}, {}
+        for label, env, preload in sides:
+            try:
+                rows[label], results[label] = memory_run(bench, nvml, model,
+                                                         label, env, preload)
+            except Failure as reason:
+                failures.append(str(reason))
+        result += rows.values()
+        verdict = "-"
+        if len(results) == 3:
+            equal, verdict = common.equal_results(
+                results["native"], results["expandable"], results["gpupool"])
+            if not equal:
+                failures.append("%s: %s" % (model, verdict))
+                verdict = "NO"
+        line = [model]
+        live = rows.get("native", {}).get("torch_allocated_peak")
+        line.append(common.mib(live))
+        for label, _, _ in sides:
+            line.append(common.mib(rows[label]["above_context"])
+                        if label in rows else "-")
+        ours = rows.get("gpupool", {})
+        line += [common.mib(ours.get("pool_allocated_peak")),
+                 common.mib(ours.get("pool_reserved_peak"))]
+        known = [rows[x]["above_context"] for x in rows]
+        line += ["yes" if ours and len(rows) == 3 and
+                 ours["above_context"] == min(known) else "NO", verdict]
+        line.append(" / ".join("%.0f" % rows[label]["step_ms"]
+                               if label in rows else "-"
+                               for label, _, _ in sides))
+        cells.append(line)
+        print("%s done, %.0f s" % (model, time.monotonic() - bench.start),
+              flush=True)
+    common.table(["model", "live (native)", "native", "expandable", "gpupool",
+                  "its live", "its reserved", "lowest", "equal", "step ms"],
+                 cells)
+    if failures:
+        raise Failure("\n".join(failures), {"memory": result})
+    return {"memory": result}
+
+
+# ---- speed -------------------------------------------------------------------
+
+def speed(bench):
+    """Step time: PyTorch's own cache against uncached over gpupool."""
+    common.need_modules("torch", "torchvision", "transformers")
+    names = bench.args.speed_models
+    command = [PYTHON, os.path.join(common.HERE, "models.py"), names,
+               "--steps", str(bench.args.steps or 40), "--warm", "10",
+               "--nondeterministic"]
+    sides = [("native", {}, False), ("gpupool", UNCACHED, True)]
+    steps = {name: {label: [] for label, _, _ in sides}
+             for name in names.split(",")}
+    longest = turns = 0
+    while turns < bench.args.turns and bench.left() > 2.2 * longest:
+        # The order alternates too: clocks and heat drift.
+        for label, env, preload in sides[::1 if turns % 2 == 0 else -1]:
+            run = bench.run("speed-%s-%d" % (label, turns), command, env,
+                            preload)
+            longest = max(longest, run.seconds)
+            for row in run.records("figures"):
+                steps[row["model"]][label].append(row["step_ms"])
+        turns += 1
+    uncached = {}
+    if bench.left() > 3 * longest:
+        run = bench.run("speed-uncached", command, UNCACHED)
+        uncached = {row["model"]: row["step_ms"]
+                    for row in run.records("figures")}
+    cells, result = [], []
+    for name, both in steps.items():
+        ratios = [b / a for a, b in zip(both["native"], both["gpupool"])]
+        native, ours = median(both["native"]), median(both["gpupool"])
+        cells.append([name, "%.2f" % native, "%.2f" % ours,
+                      "%.3f" % (ours / native),
+                      "%.3f - %.3f" % (min(ratios), max(ratios)),
+                      "%.1f" % uncached[name] if name in uncached else "-"])
+        result.append({"model": name, "native_ms": both["native"],
+                       "gpupool_ms": both["gpupool"], "ratio": ours / native,
+                       "ratios": ratios, "uncached_ms": uncached.get(name)})
+    print("%d alternating runs each; step in ms; ratio of medians, below 1: "
+          "gpupool is faster" % turns)
+    common.table(["model", "native", "gpupool", "ratio", "range",
+                  "uncached, no gpupool"], cells)
+    return {"speed": result}
+
+
+PARTS = [("pairs", pairs), ("bandwidth", bandwidth), ("memory", memory),
+         ("speed", speed)]
+
+
+def parse(argv):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--only", metavar="PART,...",
+                        help="of " + " ".join(name for name, _ in PARTS))
+    parser.add_argument("--out", metavar="DIR", help="logs and "
+                        "gpu-bench.json go there")
+    parser.add_argument("--conf", metavar="K:V,...",
+                        help="further settings for gpupool")
+    parser.add_argument("--models", default="gpt2,resnet50,maskrcnn,graphsage",
+                        help="for memory (default %(default)s)")
+    parser.add_argument("--speed-models",
+                        default="transformer,mlp,gpt2,graphsage",
+                        help="for speed (default %(default)s)")
+    parser.add_argument("--steps", type=int, help="training steps a run")
+    parser.add_argument("--turns", type=int, default=5,
+                        help="alternating runs for speed (default 5)")
+    parser.add_argument("--budget", type=float, default=290, metavar="S",
+                        help="seconds a part may take (default 290)")
+    parser.add_argument("--timeout", type=float, default=120, metavar="S",
+                        help="limit for one program (default 120)")
+    args = parser.parse_args(argv)
+    known = [name for name, _ in PARTS]
+    args.only = args.only.split(",") if args.only else known
+    unknown = sorted(set(args.only) - set(known))
+    if unknown:
+        parser.error("no such part: " + " ".join(unknown))
+    return args
+
+
+def main(argv=None):
+    args = parse(argv)
+    bench = Bench(args)
+    if not os.path.exists(bench.library):
+        sys.exit("no %s: run make first" % bench.library)
+    try:
+        name = common.card()
+    except Skip as reason:
+        print("skipped: %s" % reason)
+        return 0
+    print("card: %s; logs in %s" % (name, bench.out), flush=True)
+    result, status = {"card": name}, 0
+    for part, function in PARTS:
+        if part not in args.only:
+            continue
+        print("\n== %s: %s" % (part, function.__doc__.strip()), flush=True)
+        bench.begin()
+        try:
+            result.update(function(bench))
+        except Skip as reason:
+            print("skipped: %s" % reason)
+        except Failure as reason:
+            status = 1
+            print("failed: %s" % reason.args[0])
+            if len(reason.args) > 1:  # what was measured all the same
+                result.update(reason.args[1])
+        except Exception as error:  # the other parts must still run
+            status = 1
+            print("failed: %s: %s" % (type(error).__name__, error))
+        print("(%.0f s)" % (time.monotonic() - bench.start), flush=True)
+        with open(os.path.join(bench.out, "gpu-bench.json"), "w") as file:
+            json.dump(result, file, indent=1)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
