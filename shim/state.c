@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,25 +141,29 @@ pid_t gp_owner_pid(void)
 	return owner_pid;
 }
 
+/* By name, not by an inherited descriptor: programs close those, and open
+ * files of their own under the same number. The file is there already. */
 __attribute__((noinline, cold)) void gp_prove_interception(void)
 {
 	static int told;
-	const char *text;
-	char *end;
-	long fd;
+	const char *path;
+	char line[16];
+	int n, fd;
 
 	if (__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED))
 		return;
-	text = getenv("GPUPOOL_PROOF_FD");
-	if (!text || !*text)
-		return;
-	fd = strtol(text, &end, 10);
-	if (*end || fd < 3 || fd > 65535)
+	path = getenv("GPUPOOL_PROOF");
+	if (!path || *path != '/')
 		return;
 
 	int saved = errno;
 
-	if (write((int)fd, "i", 1) == 1)
-		close((int)fd);
+	fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
+	if (fd >= 0) {
+		n = snprintf(line, sizeof(line), "%d\n", (int)getpid());
+		if (write(fd, line, (size_t)n) != n)
+			gp_warn("cannot tell gpupool run that calls arrive");
+		close(fd);
+	}
 	errno = saved;
 }

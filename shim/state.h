@@ -59,8 +59,8 @@ uint64_t gp_start_time(void);
  * another pid: compare before doing anything on its behalf. */
 pid_t gp_owner_pid(void);
 
-/* Tell `gpupool run`, once, that calls are being intercepted: one byte on the
- * descriptor named by GPUPOOL_PROOF_FD. */
+/* Tell `gpupool run`, once, that calls are being intercepted: the process id
+ * goes to the file named by GPUPOOL_PROOF. */
 void gp_prove_interception(void);
 
 #endif

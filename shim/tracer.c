@@ -3,8 +3,10 @@
  * exit. The address serves as the allocation's name: it is unique while the
  * allocation lives.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,13 +57,42 @@ static void flush(void)
 	filled = 0;
 }
 
+/* `pattern` with %p, %e and %% made the process id, the program's name and %,
+ * so that every process of a job writes its own trace. */
+static void expand(const char *pattern, char *path, size_t size)
+{
+	size_t n = 0;
+	int more;
+
+	for (; *pattern && n + 1 < size; pattern++) {
+		if (*pattern != '%' || !strchr("pe%", pattern[1]) ||
+		    !pattern[1]) {
+			path[n++] = *pattern;
+			continue;
+		}
+		pattern++;
+		if (*pattern == 'p')
+			more = snprintf(path + n, size - n, "%d",
+					(int)getpid());
+		else if (*pattern == 'e')
+			more = snprintf(path + n, size - n, "%s",
+					program_invocation_short_name);
+		else
+			more = snprintf(path + n, size - n, "%%");
+		n += (size_t)more < size - n ? (size_t)more : size - n - 1;
+	}
+	path[n] = '\0';
+}
+
 void gp_tracer_start(void)
 {
 	static const char header[] = "op,id,size,stream,t_us\n";
-	const char *path = getenv("GPUPOOL_TRACE");
+	const char *pattern = getenv("GPUPOOL_TRACE");
+	static char path[PATH_MAX]; /* large, and used once */
 
-	if (!path || !*path)
+	if (!pattern || !*pattern)
 		return;
+	expand(pattern, path, sizeof(path));
 	file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	if (file < 0) {
 		gp_warn("trace: cannot write %s: %s", path, strerror(errno));
