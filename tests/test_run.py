@@ -1,5 +1,6 @@
 """gpupool run: finds the library from anywhere, proves that it is mapped,
 passes signals on, and ends as the program ends."""
+import json
 import os
 import pty
 import select
@@ -405,6 +406,63 @@ class Signals(RunTest):
             result.out.decode().splitlines(), reverse=True)]
         self.assertEqual(ignored, 1 << (signal.SIGHUP - 1))
         self.assertEqual(blocked, 0)
+
+
+class Record(RunTest):
+
+    def record(self, *args, **kwargs):
+        return self.gpupool('--sim', '--conf', 'quiet:True', *args,
+                            action='record', **kwargs)
+
+    def test_trace_of_each_process(self):
+        program = self.build.program('drv_script')
+        result = self.record('--', 'sh', '-c',
+                             '"$0" alloc=4096 free=0; "$0" alloc=8192; '
+                             'exit 3', program)
+        self.assert_ok(result, 3)
+        traces = sorted(n for n in os.listdir(self.dir)
+                        if n.endswith('.trace.csv'))
+        self.assertEqual(len(traces), 2, traces)
+        for name in traces:
+            self.assertRegex(name, r'^gpupool-drv_script-\d+\.trace\.csv$')
+            self.assertIn(name.encode(), result.err)
+        self.assertIn(b'gpupool advise', result.err)
+
+    def test_given_name(self):
+        place = os.path.join(self.dir, 'a 100% sure place')
+        os.mkdir(place)
+        path = os.path.join(place, 'run.csv')
+        result = self.record('-o', path.replace('%', '%%'), '--',
+                             self.build.program('drv_script'),
+                             'alloc=4096', 'oom=1000000000000')
+        self.assert_ok(result)
+        with open(path) as file:
+            lines = file.read().splitlines()
+        self.assertEqual([line[0] for line in lines[1:]], ['a', 'o'])
+
+    def test_nothing_to_record(self):
+        result = self.record('--', 'sh', '-c', 'exit 4')
+        self.assert_ok(result, 4)
+        self.assertRegex(result.err.decode(), '^gpupool: no trace: ')
+
+    def test_directory_missing(self):
+        result = self.record('-o', '/no/such/place/x.csv', '--', 'true')
+        self.assert_ok(result, 125)
+
+    def test_replay_reads_it(self):
+        replay = os.path.join(self.build.path, 'gpupool-replay')
+        if not os.path.exists(replay):
+            self.skipTest('no gpupool-replay in this build')
+        path = os.path.join(self.dir, 'churn.csv')
+        result = self.record('-o', path, '--', os.path.join(
+            self.build.path, 'examples', 'churn'), '--ops', '500')
+        self.assert_ok(result)
+        played = harness.run([replay, '--json', path], self.env())
+        self.assert_ok(played)
+        figures = json.loads(played.out)
+        with open(path) as file:
+            self.assertEqual(figures['ops'], sum(
+                line[0] in 'af' for line in file))
 
 
 if __name__ == '__main__':

@@ -1,0 +1,129 @@
+"""Every driver call of the example fails once, one at a time: no crash, no
+leak, an honest answer to the program, and the pool's invariants hold after
+each step (check:True)."""
+import concurrent.futures
+import os
+import re
+import unittest
+
+import harness
+
+# Without --reset the pool would rightly keep its cache until the process ends.
+CHURN = ['--ops', '120', '--seed', '7', '--streams', '2',
+         '--max-bytes', str(24 << 20), '--reset']
+# All of them, as long as that is a matter of seconds.
+MAX_RUNS = {None: 1200, 'undefined': 500, 'address': 250}
+MEMORY = 'memory:512MiB'
+
+
+class Faults(harness.CudaTest):
+
+    def churn(self, number, fault='', conf='', preload=True):
+        """One run: its result, and the simulated driver's figures."""
+        place = os.path.join(self.dir, 'run-%s' % number)
+        os.mkdir(place)
+        stats = os.path.join(place, 'stats')
+        argv = [os.path.join(self.build.path, 'examples', 'churn')] + CHURN
+        sim = '%s,stats:%s' % (MEMORY, stats) + (fault and ',fail:' + fault)
+        result = harness.run(
+            argv, self.build.env(
+                preload=preload, sim=sim,
+                conf=','.join(filter(None, ['check:True', conf]))),
+            cwd=place)
+        figures = {}
+        if os.path.exists(stats):
+            with open(stats) as file:
+                figures = dict(line.split() for line in file)
+        return result, figures
+
+    def checksum(self, result):
+        match = re.search(rb'^checksum (\S+)\s*\Z', result.out, re.M)
+        return match and match.group(1)
+
+    def clean(self, conf=''):
+        """The run without a fault, and how often it calls what."""
+        result, figures = self.churn('clean', conf=conf)
+        self.assert_ok(result)
+        self.assertEqual(figures['device0.used_bytes'], '0', 'leak')
+        self.assertIsNotNone(self.checksum(result), str(result))
+        counts = {key[len('calls.'):]: int(value)
+                  for key, value in figures.items()
+                  if key.startswith('calls.')}
+        self.assertGreater(sum(counts.values()), 100, counts)
+        return self.checksum(result), counts
+
+    def choose(self, counts, most):
+        """Faults as (function, N): all, or of each function the first and
+        last ones and an even sample between."""
+        faults = []
+        share = max(6, most // len(counts))
+        for function, count in sorted(counts.items()):
+            if count <= share:
+                picks = set(range(1, count + 1))
+            else:
+                picks = {1, 2, 3, count - 1, count}
+                picks |= {1 + i * count // share for i in range(share)}
+            faults += ['%s@%d' % (function, n) for n in sorted(picks)]
+        return faults
+
+    def judge(self, fault, outcome, checksum):
+        """What is wrong with a run, or None."""
+        result, figures = outcome
+        if result.status is None:
+            return 'hangs'
+        if result.status < 0:
+            return 'crashes'
+        if b'gpupool: check' in result.err or b'Sanitizer' in result.err:
+            return 'breaks an invariant'
+        if result.status == 0 and self.checksum(result) != checksum:
+            return 'succeeds with a wrong checksum'
+        if result.status and not re.search(rb'error|cuda', result.err
+                                           + result.out, re.I):
+            return 'fails without telling of a CUDA error'
+        used = figures.get('device0.used_bytes')
+        if used is None:
+            return 'ends before the driver could tell its figures'
+        # A program that gave up did not free; then the plain run says what
+        # is its own.
+        if used != '0' and result.status == 0:
+            return 'leaks %s bytes' % used
+        return None
+
+    def run_all(self, faults, checksum, conf=''):
+        bad = []
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            runs = {pool.submit(self.churn, number, fault, conf): fault
+                    for number, fault in enumerate(faults)}
+            for run in concurrent.futures.as_completed(runs):
+                why = self.judge(runs[run], run.result(), checksum)
+                if why:
+                    bad.append('%s: %s: %s' % (runs[run], why,
+                                               run.result()[0]))
+        if bad:
+            self.fail('%d of %d faults:\n%s' % (len(bad), len(faults),
+                                                '\n'.join(bad[:8])))
+
+    def test_each_call_fails_once(self):
+        checksum, counts = self.clean()
+        most = MAX_RUNS[self.build.san]
+        self.run_all(self.choose(counts, most), checksum)
+
+    def test_segments(self):
+        """The same without virtual memory."""
+        conf = 'expandable_segments:False'
+        checksum, counts = self.clean(conf)
+        self.run_all(self.choose(counts, MAX_RUNS[self.build.san] // 4),
+                     checksum, conf)
+
+    def test_a_call_that_keeps_failing(self):
+        """A function that works no more from some call on."""
+        checksum, counts = self.clean()
+        faults = []
+        for function, count in sorted(counts.items()):
+            faults += ['%s@%d+' % (function, n)
+                       for n in sorted({1, 1 + count // 2})]
+        self.run_all(faults, checksum)
+
+
+if __name__ == '__main__':
+    unittest.main()
