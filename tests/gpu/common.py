@@ -275,6 +275,7 @@ class Run:
                 child.wait()
             finally:
                 timer.cancel()
+                child.stdout.close()
                 if child.poll() is None:
                     self._expire(child)
                     child.wait()

@@ -33,7 +33,7 @@ def step(layers, x, y):
 
 def main():
     steps = int(sys.argv[1]) if len(sys.argv) > 1 else 60
-    assert jax.devices()[0].platform == "gpu", jax.devices()
+    assert jax.devices()[0].platform != "cpu", "JAX sees no card"
     rng = np.random.default_rng(3)
     layers = init(jax.random.PRNGKey(0), [256, 1024, 1024, 1024, 16])
     value = None
