@@ -51,8 +51,9 @@ struct gp_driver_ops {
 
 struct gp_driver {
 	const struct gp_driver_ops *ops;
-	void *dev;            /* passed to every function; not owned */
-	uint64_t granularity; /* of handles, bytes (2 MiB on every known card) */
+	void *dev; /* passed to every function; not owned */
+	uint64_t
+		granularity; /* of handles, bytes (2 MiB on every known card) */
 	uint64_t total_bytes; /* physical memory of the device */
 	bool has_vmm;         /* false: only segment_* may be used */
 };

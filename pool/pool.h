@@ -34,21 +34,22 @@ enum gp_cache_policy {
 	GP_CACHE_NONE,  /* give back at once what is wholly free */
 };
 
-#define GP_DIVISIONS 16 /* roundup_power2_divisions: slot k is [2^k,2^(k+1)) MiB */
+#define GP_DIVISIONS \
+	16 /* roundup_power2_divisions: slot k is [2^k,2^(k+1)) MiB */
 
 /* What the pool needs of the configuration; conf/ fills it. Zeroed with
  * gp_pool_config_init() is the default. */
 struct gp_pool_config {
-	bool expandable_segments;           /* virtual memory; default true */
+	bool expandable_segments; /* virtual memory; default true */
 	enum gp_cache_policy cache_policy;
 	uint64_t decay_ms;
-	double growth_factor;               /* >= 1.0 */
-	uint64_t large_segment_size;        /* 20 MiB */
-	uint64_t max_split_size;            /* UINT64_MAX: unlimited */
+	double growth_factor;        /* >= 1.0 */
+	uint64_t large_segment_size; /* 20 MiB */
+	uint64_t max_split_size;     /* UINT64_MAX: unlimited */
 	uint64_t max_non_split_rounding;
-	double garbage_collection_threshold; /* 0: off */
+	double garbage_collection_threshold;             /* 0: off */
 	uint32_t roundup_power2_divisions[GP_DIVISIONS]; /* 0: off */
-	bool check;                         /* pool_check after every step */
+	bool check; /* pool_check after every step */
 };
 
 void gp_pool_config_init(struct gp_pool_config *config);

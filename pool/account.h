@@ -1,0 +1,71 @@
+/*
+ * Who counts what: tallies that one owner updates without atomics, and the
+ * sums that they are published into.
+ *
+ * A tally remembers its highest level since it was last published, so the
+ * peaks of a program with one thread are exact; with several they are exact
+ * to what the threads' caches hold.
+ */
+#ifndef GP_POOL_ACCOUNT_H
+#define GP_POOL_ACCOUNT_H
+
+#include <stdint.h>
+
+#include "stats/pool_stats.h"
+
+enum gp_measure { GP_M_ALLOCATED, GP_M_REQUESTED, GP_M_COUNT, GP_M_NUM };
+
+struct gp_flow {
+	uint64_t added, removed; /* since the last publication */
+	int64_t high;            /* highest added - removed, at least 0 */
+};
+
+/* Guarded by the lock of the cache it belongs to. */
+struct gp_tally {
+	struct gp_flow flow[GP_M_NUM];
+	uint64_t set_aside;
+};
+
+/* Guarded by the pool's lock. */
+struct gp_account {
+	struct gp_stat sum[GP_M_NUM];
+	struct gp_stat reserved, segments;
+	uint64_t misses; /* allocations that made driver calls */
+	uint64_t ooms, retries, remaps, trims, deferred;
+};
+
+static inline void gp_flow_add(struct gp_flow *flow, uint64_t amount)
+{
+	flow->added += amount;
+	int64_t level = (int64_t)(flow->added - flow->removed);
+
+	if (level > flow->high)
+		flow->high = level;
+}
+
+static inline void gp_tally_alloc(struct gp_tally *tally, uint64_t bytes,
+				  uint64_t requested)
+{
+	gp_flow_add(&tally->flow[GP_M_ALLOCATED], bytes);
+	gp_flow_add(&tally->flow[GP_M_REQUESTED], requested);
+	gp_flow_add(&tally->flow[GP_M_COUNT], 1);
+}
+
+static inline void gp_tally_free(struct gp_tally *tally, uint64_t bytes,
+				 uint64_t requested)
+{
+	tally->flow[GP_M_ALLOCATED].removed += bytes;
+	tally->flow[GP_M_REQUESTED].removed += requested;
+	tally->flow[GP_M_COUNT].removed++;
+}
+
+/* A quantity rose or fell by so much. */
+void gp_stat_add(struct gp_stat *stat, uint64_t amount);
+void gp_stat_sub(struct gp_stat *stat, uint64_t amount);
+
+/* Adds the tally to the sums and empties it. `others`: what the tallies that
+ * are not being published hold right now, a level for each measure. */
+void gp_account_publish(struct gp_account *account, struct gp_tally *tally,
+			const int64_t others[GP_M_NUM]);
+
+#endif

@@ -1,0 +1,253 @@
+/* Handles and their use; see backing.h. */
+#include "pool/backing.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <sys/mman.h>
+
+#include "pool/block.h"
+#include "pool/state.h"
+
+/* How many handles of a bucket a pick looks at. */
+#define LOOKS 64
+
+int gp_backing_init(struct gp_backing *backing, uint64_t arena_bytes,
+		    uint64_t granularity)
+{
+	unsigned shift = (unsigned)__builtin_ctzll(granularity);
+
+	*backing = (struct gp_backing){
+		.chunks = arena_bytes >> shift,
+		.chunk_shift = shift - GP_GRANULE_SHIFT,
+	};
+	gp_objects_init(&backing->handles, sizeof(struct gp_handle));
+	void *map = mmap(NULL, backing->chunks * sizeof(*backing->map),
+			 PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (map == MAP_FAILED)
+		return -ENOMEM;
+	backing->map = map;
+	return 0;
+}
+
+void gp_backing_exit(struct gp_backing *backing)
+{
+	if (backing->map)
+		munmap(backing->map, backing->chunks * sizeof(*backing->map));
+	gp_objects_exit(&backing->handles);
+	*backing = (struct gp_backing){0};
+}
+
+struct gp_handle *gp_backing_at(const struct gp_pool *pool, uint64_t granule)
+{
+	const struct gp_backing *backing = &pool->backing;
+
+	return __atomic_load_n(&backing->map[granule >> backing->chunk_shift],
+			       __ATOMIC_ACQUIRE);
+}
+
+/* ---- idle handles --------------------------------------------------------- */
+
+static unsigned bucket_of(const struct gp_backing *backing, uint32_t granules)
+{
+	uint32_t chunks = granules >> backing->chunk_shift;
+	unsigned log = 31 - (unsigned)__builtin_clz(chunks | 1);
+
+	return log < GP_BACKING_BUCKETS ? log : GP_BACKING_BUCKETS - 1;
+}
+
+static void push(struct gp_handle_list *list, struct gp_handle *handle)
+{
+	handle->prev = NULL;
+	handle->next = list->head;
+	if (list->head)
+		list->head->prev = handle;
+	else
+		list->tail = handle;
+	list->head = handle;
+}
+
+static void drop(struct gp_handle_list *list, struct gp_handle *handle)
+{
+	if (handle->next)
+		handle->next->prev = handle->prev;
+	else
+		list->tail = handle->prev;
+	if (handle->prev)
+		handle->prev->next = handle->next;
+	else
+		list->head = handle->next;
+	handle->prev = handle->next = NULL;
+}
+
+static void become_idle(struct gp_pool *pool, struct gp_handle *handle)
+{
+	struct gp_backing *backing = &pool->backing;
+
+	handle->idle_since = pool->clock;
+	push(&backing->idle[bucket_of(backing, handle->granules)], handle);
+	backing->idle_granules += handle->granules;
+}
+
+static void become_used(struct gp_backing *backing, struct gp_handle *handle)
+{
+	drop(&backing->idle[bucket_of(backing, handle->granules)], handle);
+	backing->idle_granules -= handle->granules;
+}
+
+/* The part of [granule, end) that lies in the handle at granule. */
+static uint32_t overlap(const struct gp_handle *handle, uint64_t granule,
+			uint64_t end)
+{
+	uint64_t stop = handle->granule + handle->granules;
+
+	return (uint32_t)((stop < end ? stop : end) - granule);
+}
+
+void gp_backing_use(struct gp_pool *pool, uint64_t granule, uint32_t granules)
+{
+	uint64_t end = granule + granules;
+
+	while (granule < end) {
+		struct gp_handle *h = gp_backing_at(pool, granule);
+		uint32_t part = overlap(h, granule, end);
+
+		if (h->used == 0)
+			become_used(&pool->backing, h);
+		h->used += part;
+		granule += part;
+	}
+}
+
+void gp_backing_unuse(struct gp_pool *pool, uint64_t granule, uint32_t granules)
+{
+	uint64_t end = granule + granules;
+
+	while (granule < end) {
+		struct gp_handle *h = gp_backing_at(pool, granule);
+		uint32_t part = overlap(h, granule, end);
+
+		h->used -= part;
+		if (h->used == 0)
+			become_idle(pool, h);
+		granule += part;
+	}
+}
+
+static struct gp_handle *largest(struct gp_handle *h, uint32_t most)
+{
+	struct gp_handle *best = NULL;
+
+	for (int i = 0; h && i < LOOKS; h = h->next, i++) {
+		if (h->granules > most)
+			continue;
+		if (!best || h->granules > best->granules)
+			best = h;
+		if (best->granules == most)
+			break;
+	}
+	return best;
+}
+
+static struct gp_handle *smallest(struct gp_handle *h, uint32_t most)
+{
+	struct gp_handle *best = NULL;
+
+	for (int i = 0; h && i < LOOKS; h = h->next, i++)
+		if (h->granules <= most &&
+		    (!best || h->granules < best->granules))
+			best = h;
+	return best;
+}
+
+struct gp_handle *gp_backing_pick(struct gp_pool *pool, uint32_t granules,
+				  uint32_t most)
+{
+	struct gp_backing *backing = &pool->backing;
+	int fit = (int)bucket_of(backing, granules);
+	struct gp_handle *h = NULL;
+
+	if (granules > most)
+		granules = most;
+	for (int i = fit; i >= 0 && !h; i--)
+		h = largest(backing->idle[i].head, granules);
+	for (int i = fit; i < GP_BACKING_BUCKETS && !h; i++)
+		h = smallest(backing->idle[i].head, most);
+	return h;
+}
+
+struct gp_handle *gp_backing_oldest(struct gp_pool *pool, uint64_t before)
+{
+	struct gp_handle *oldest = NULL;
+
+	for (int i = 0; i < GP_BACKING_BUCKETS; i++) {
+		struct gp_handle *h = pool->backing.idle[i].tail;
+
+		if (h && h->idle_since <= before &&
+		    (!oldest || h->idle_since < oldest->idle_since))
+			oldest = h;
+	}
+	return oldest;
+}
+
+/* ---- mapped or not -------------------------------------------------------- */
+
+static void set_map(struct gp_backing *backing, const struct gp_handle *h,
+		    struct gp_handle *value)
+{
+	uint64_t first = h->granule >> backing->chunk_shift;
+	uint64_t n = h->granules >> backing->chunk_shift;
+
+	for (uint64_t i = 0; i < n; i++)
+		__atomic_store_n(&backing->map[first + i], value,
+				 __ATOMIC_RELEASE);
+}
+
+void gp_backing_attach(struct gp_pool *pool, struct gp_handle *handle,
+		       uint64_t granule)
+{
+	handle->granule = granule;
+	handle->used = handle->granules;
+	set_map(&pool->backing, handle, handle);
+}
+
+void gp_backing_detach(struct gp_pool *pool, struct gp_handle *handle)
+{
+	set_map(&pool->backing, handle, NULL);
+}
+
+void gp_backing_count(struct gp_pool *pool, struct gp_handle *handle)
+{
+	pool->backing.granules += handle->granules;
+	pool->backing.count++;
+	gp_stat_add(&pool->account.reserved,
+		    (uint64_t)handle->granules << GP_GRANULE_SHIFT);
+	gp_stat_add(&pool->account.segments, 1);
+}
+
+void gp_backing_discount(struct gp_pool *pool, struct gp_handle *handle)
+{
+	pool->backing.granules -= handle->granules;
+	pool->backing.count--;
+	gp_stat_sub(&pool->account.reserved,
+		    (uint64_t)handle->granules << GP_GRANULE_SHIFT);
+	gp_stat_sub(&pool->account.segments, 1);
+}
+
+void gp_backing_orphan(struct gp_pool *pool, struct gp_handle *handle)
+{
+	push(&pool->backing.orphans, handle);
+	pool->backing.orphan_granules += handle->granules;
+}
+
+struct gp_handle *gp_backing_adopt(struct gp_pool *pool)
+{
+	struct gp_handle *handle = pool->backing.orphans.head;
+
+	if (handle) {
+		drop(&pool->backing.orphans, handle);
+		pool->backing.orphan_granules -= handle->granules;
+	}
+	return handle;
+}

@@ -1,0 +1,84 @@
+/*
+ * The block: one contiguous piece of the arena and everything known of it.
+ *
+ * Device memory is never touched; all of this is a side table. Blocks tile the
+ * arena without gaps; the blocks inside a slab tile the slab.
+ */
+#ifndef GP_POOL_BLOCK_H
+#define GP_POOL_BLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define GP_GRANULE_SHIFT 9u  /* 512 B: sizes and small addresses */
+#define GP_UNIT_SHIFT    16u /* 64 KiB: large addresses */
+#define GP_UNIT_GRANULES (1u << (GP_UNIT_SHIFT - GP_GRANULE_SHIFT))
+
+enum gp_state {
+	GP_VACANT,    /* address space without memory behind it */
+	GP_FREE,      /* in the tree of ranges, or in a bin of the slabs */
+	GP_LIVE,      /* the program's */
+	GP_CACHED,    /* in a thread's cache, or on its way there */
+	GP_SET_ASIDE, /* freed, but its last use is not known finished */
+	GP_HELD,      /* being grown, moved or given back */
+	GP_SLAB,      /* tiled by small blocks */
+	GP_STUCK,     /* the driver refused to unmap it; tried again later */
+};
+
+struct gp_block {
+	/* First granule << 8 | state. Atomic: a free claims the block by one
+	 * compare and swap, which cannot hit another block that took over the
+	 * descriptor. Other transitions are made by whoever owns the block:
+	 * the pool's lock (VACANT, FREE, SLAB, STUCK), the operation that
+	 * holds it (HELD, SET_ASIDE), the cache's lock (CACHED). */
+	uint64_t tag;
+	uint64_t requested; /* bytes asked for; atomic, valid while LIVE */
+	uint64_t stamp;     /* order.h; owned like the state */
+	uint32_t granules;  /* size; changes only while not LIVE */
+	uint32_t owner;     /* cache it was served from; set before LIVE */
+
+	/* Neighbours in address order. Guarded by the pool's lock. */
+	struct gp_block *prev, *next;
+
+	/* Children in the tree of ranges, or a list's links. Guarded by
+	 * whatever guards that tree or list. */
+	struct gp_block *left, *right;
+};
+
+_Static_assert(sizeof(struct gp_block) == 64, "one cache line a block");
+
+static inline uint64_t gp_tag(uint64_t granule, enum gp_state state)
+{
+	return granule << 8 | (uint64_t)state;
+}
+
+static inline uint64_t gp_block_granule(const struct gp_block *b)
+{
+	return __atomic_load_n(&b->tag, __ATOMIC_RELAXED) >> 8;
+}
+
+static inline enum gp_state gp_block_state(const struct gp_block *b)
+{
+	return (enum gp_state)(__atomic_load_n(&b->tag, __ATOMIC_RELAXED) &
+			       0xff);
+}
+
+/* Only for the owner of the transition. */
+static inline void gp_block_set_state(struct gp_block *b, enum gp_state state)
+{
+	__atomic_store_n(&b->tag, gp_tag(gp_block_granule(b), state),
+			 __ATOMIC_RELEASE);
+}
+
+/* Past the last granule. */
+static inline uint64_t gp_block_end(const struct gp_block *b)
+{
+	return gp_block_granule(b) + b->granules;
+}
+
+static inline uint64_t gp_block_bytes(const struct gp_block *b)
+{
+	return (uint64_t)b->granules << GP_GRANULE_SHIFT;
+}
+
+#endif

@@ -1,0 +1,110 @@
+/* Counted and timed driver calls; see calls.h. */
+#include "pool/calls.h"
+
+#include "pool/lock.h"
+#include "pool/state.h"
+
+static uint64_t begin(struct gp_pool *pool)
+{
+	gp_rank_assert_none();
+	return pool->driver.ops->now(pool->driver.dev);
+}
+
+static int end(struct gp_pool *pool, uint64_t start, int rc)
+{
+	uint64_t now = pool->driver.ops->now(pool->driver.dev);
+
+	__atomic_fetch_add(&pool->counters.calls, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&pool->counters.ns, now - start, __ATOMIC_RELAXED);
+	return rc;
+}
+
+int gp_call_reserve(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
+{
+	uint64_t start = begin(pool);
+
+	return end(pool, start,
+		   pool->driver.ops->reserve(pool->driver.dev, bytes, va));
+}
+
+int gp_call_unreserve(struct gp_pool *pool, uint64_t va, uint64_t bytes)
+{
+	uint64_t start = begin(pool);
+
+	return end(pool, start,
+		   pool->driver.ops->unreserve(pool->driver.dev, va, bytes));
+}
+
+int gp_call_create(struct gp_pool *pool, uint64_t bytes, uint64_t *handle)
+{
+	uint64_t start = begin(pool);
+
+	return end(pool, start,
+		   pool->driver.ops->create(pool->driver.dev, bytes, handle));
+}
+
+int gp_call_release(struct gp_pool *pool, uint64_t handle, uint64_t bytes)
+{
+	uint64_t start = begin(pool);
+
+	return end(pool, start,
+		   pool->driver.ops->release(pool->driver.dev, handle, bytes));
+}
+
+int gp_call_map(struct gp_pool *pool, uint64_t va, uint64_t bytes,
+		uint64_t handle)
+{
+	uint64_t start = begin(pool);
+
+	return end(pool, start,
+		   pool->driver.ops->map(pool->driver.dev, va, bytes, handle));
+}
+
+int gp_call_set_access(struct gp_pool *pool, uint64_t va, uint64_t bytes)
+{
+	uint64_t start = begin(pool);
+
+	return end(pool, start,
+		   pool->driver.ops->set_access(pool->driver.dev, va, bytes));
+}
+
+int gp_call_unmap(struct gp_pool *pool, uint64_t va, uint64_t bytes)
+{
+	uint64_t start = begin(pool);
+
+	return end(pool, start,
+		   pool->driver.ops->unmap(pool->driver.dev, va, bytes));
+}
+
+int gp_call_segment_alloc(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
+{
+	uint64_t start = begin(pool);
+
+	return end(
+		pool, start,
+		pool->driver.ops->segment_alloc(pool->driver.dev, bytes, va));
+}
+
+int gp_call_segment_free(struct gp_pool *pool, uint64_t va, uint64_t bytes)
+{
+	uint64_t start = begin(pool);
+
+	return end(pool, start,
+		   pool->driver.ops->segment_free(pool->driver.dev, va, bytes));
+}
+
+int gp_call_sync(struct gp_pool *pool)
+{
+	gp_rank_assert_none();
+	return pool->driver.ops->sync(pool->driver.dev);
+}
+
+bool gp_call_capturing(struct gp_pool *pool)
+{
+	return pool->driver.ops->capturing(pool->driver.dev);
+}
+
+uint64_t gp_call_now(struct gp_pool *pool)
+{
+	return pool->driver.ops->now(pool->driver.dev);
+}

@@ -1,0 +1,388 @@
+/*
+ * Growth; see grow.h.
+ *
+ * Reserve, make, commit or roll back. Under the lock a place is chosen and
+ * everything that takes part becomes HELD, so nobody else can touch it; the
+ * driver calls then run without the lock; the commit puts the result into the
+ * books. The place is a stretch of vacant addresses with the free ranges
+ * beside it, chosen so that the least memory is missing.
+ */
+#include "pool/grow.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "pool/backing.h"
+#include "pool/large.h"
+#include "pool/state.h"
+
+/* How many vacant stretches are looked at. */
+#define LOOKS 256
+
+/* All tiles are HELD, and neighbours in this order. */
+struct growth {
+	struct gp_block *front;         /* free range before the gap, or NULL */
+	struct gp_block *back;          /* free range after it, or NULL */
+	struct gp_handle *parts, *last; /* what fills the gap, in order */
+	uint32_t gap;                   /* granules */
+};
+
+/* A stretch of addresses and how to use it. */
+struct place {
+	struct gp_block *vacant;
+	uint32_t missing; /* granules to be filled */
+	bool front, back; /* take the free range before, after it */
+	bool at_end;      /* fill the end of the stretch */
+};
+
+static uint32_t round_chunk(const struct gp_pool *pool, uint32_t granules)
+{
+	uint32_t chunk = gp_backing_chunk(&pool->backing);
+
+	return (granules + chunk - 1) / chunk * chunk;
+}
+
+static uint32_t free_granules(const struct gp_block *b)
+{
+	return b && gp_block_state(b) == GP_FREE ? b->granules : 0;
+}
+
+static void better(struct place *best, struct place place)
+{
+	if (!best->vacant || place.missing < best->missing ||
+	    (place.missing == best->missing &&
+	     place.vacant->granules < best->vacant->granules))
+		*best = place;
+}
+
+/* The place where the least is missing. */
+static struct place choose(const struct gp_pool *pool, uint32_t granules)
+{
+	struct place best = {0};
+	struct gp_block *v = pool->vacant;
+
+	for (int i = 0; v && i < LOOKS; v = v->right, i++) {
+		uint32_t front = free_granules(v->prev);
+		uint32_t back = free_granules(v->next);
+		uint32_t with_front = round_chunk(pool, granules - front);
+		uint32_t with_back = round_chunk(pool, granules - back);
+
+		if (with_front <= v->granules)
+			better(&best, (struct place){v, with_front, front != 0,
+						     false, false});
+		else if ((uint64_t)front + v->granules + back >= granules)
+			better(&best, (struct place){v, v->granules, front != 0,
+						     true, false});
+		if (back > front && with_back <= v->granules)
+			better(&best,
+			       (struct place){v, with_back, false, true, true});
+	}
+	return best;
+}
+
+/* ---- parts ------------------------------------------------------------------ */
+
+static void append(struct growth *g, struct gp_handle *h, enum gp_where where)
+{
+	h->where = (uint8_t)where;
+	h->next = NULL;
+	h->prev = g->last;
+	if (g->last)
+		g->last->next = h;
+	else
+		g->parts = h;
+	g->last = h;
+	g->gap += h->granules;
+}
+
+/* Size of new handles. Small ones cost bandwidth, large ones can seldom be
+ * moved: it follows what the process holds, and the request. */
+static uint32_t handle_granules(const struct gp_pool *pool, uint32_t missing)
+{
+	uint32_t chunk = gp_backing_chunk(&pool->backing);
+	uint64_t size = chunk;
+	uint64_t most = (uint64_t)GP_HANDLE_MAX >> GP_GRANULE_SHIFT;
+
+	while (size < most &&
+	       (size < pool->backing.granules / 32 || size < missing / 4))
+		size *= 2;
+	return size < missing ? (uint32_t)size : missing;
+}
+
+/* Take idle memory for `missing`, at most `room`. Returns what is still
+ * missing. */
+static uint32_t gather(struct gp_pool *pool, struct growth *g, uint32_t missing,
+		       uint32_t room)
+{
+	while (missing > 0) {
+		struct gp_handle *h = pool->backing.orphans.head;
+
+		if (gp_objects_reserve(&pool->arena.blocks, 8))
+			break;
+		if (h && h->granules <= room) {
+			gp_backing_adopt(pool);
+			append(g, h, GP_NOWHERE);
+			h->from = NULL;
+		} else {
+			h = gp_backing_pick(pool, missing, room);
+			if (!h)
+				break;
+			h->from = gp_large_carve(pool, h->granule, h->granules);
+			append(g, h, GP_AT_OLD);
+		}
+		room -= h->granules;
+		missing -= h->granules < missing ? h->granules : missing;
+	}
+	return missing;
+}
+
+/* New handles for the rest; their descriptors are reserved. */
+static void order_new(struct gp_pool *pool, struct growth *g, uint32_t missing)
+{
+	while (missing > 0) {
+		struct gp_handle *h = gp_objects_get(&pool->backing.handles);
+
+		*h = (struct gp_handle){
+			.granules = handle_granules(pool, missing),
+			.fresh = true,
+		};
+		missing -= h->granules;
+		append(g, h, GP_GONE);
+	}
+}
+
+/* Descriptors for whatever may come. 0 or -ENOMEM. */
+static int reserve(struct gp_pool *pool, uint32_t missing)
+{
+	uint32_t handles = missing / handle_granules(pool, missing) + 2;
+
+	if (gp_objects_reserve(&pool->backing.handles, handles))
+		return -ENOMEM;
+	return gp_objects_reserve(&pool->arena.blocks, handles + 8);
+}
+
+/* One tile for each part: v is cut up, what is not needed stays vacant. */
+static int cut(struct gp_pool *pool, struct growth *g, struct gp_block *v,
+	       bool at_end)
+{
+	uint32_t parts = 2;
+
+	for (struct gp_handle *h = g->parts; h; h = h->next)
+		parts++;
+	if (gp_objects_reserve(&pool->arena.blocks, parts)) {
+		gp_large_vacate(pool, v);
+		return -ENOMEM;
+	}
+	if (v->granules > g->gap && at_end) {
+		struct gp_block *rest = v;
+
+		v = gp_tile_split(&pool->arena, rest, rest->granules - g->gap);
+		gp_large_vacate(pool, rest);
+	} else if (v->granules > g->gap) {
+		gp_large_vacate(pool, gp_tile_split(&pool->arena, v, g->gap));
+	}
+	for (struct gp_handle *h = g->parts; h; h = h->next) {
+		h->to = v;
+		if (h->next)
+			v = gp_tile_split(&pool->arena, v, h->granules);
+	}
+	return 0;
+}
+
+/* Everything that the growth will use becomes HELD. */
+static int plan(struct gp_pool *pool, struct growth *g, uint32_t granules)
+{
+	struct place place = choose(pool, granules);
+	struct gp_block *v = place.vacant;
+
+	*g = (struct growth){0};
+	if (!v || reserve(pool, place.missing))
+		return -ENOMEM;
+	uint32_t room =
+		place.back && !place.at_end ? place.missing : v->granules;
+
+	if (place.front)
+		g->front = v->prev;
+	if (place.back)
+		g->back = v->next;
+	gp_large_claim(pool, v);
+	if (g->front)
+		gp_large_hold(pool, g->front);
+	if (g->back)
+		gp_large_hold(pool, g->back);
+	order_new(pool, g, gather(pool, g, place.missing, room));
+	return cut(pool, g, v, place.at_end);
+}
+
+/* ---- driver calls, without the lock --------------------------------------- */
+
+static int make(struct gp_pool *pool, struct gp_handle *h)
+{
+	uint64_t bytes = (uint64_t)h->granules << GP_GRANULE_SHIFT;
+	int rc = 0;
+
+	if (h->where == GP_GONE)
+		rc = gp_call_create(pool, bytes, &h->id);
+	else if (h->where == GP_AT_OLD)
+		rc = gp_call_unmap(pool, gp_pool_address(pool, h->granule),
+				   bytes);
+	if (!rc)
+		h->where = GP_NOWHERE;
+	return rc;
+}
+
+static int map(struct gp_pool *pool, struct gp_handle *h)
+{
+	int rc = gp_call_map(pool,
+			     gp_pool_address(pool, gp_block_granule(h->to)),
+			     gp_block_bytes(h->to), h->id);
+
+	if (!rc)
+		h->where = GP_AT_NEW;
+	return rc;
+}
+
+/* New memory first: nothing has moved when there is none. */
+static int fill(struct gp_pool *pool, struct growth *g)
+{
+	uint64_t start = gp_block_granule(g->parts->to);
+	int rc = 0;
+
+	for (struct gp_handle *h = g->parts; h && !rc; h = h->next)
+		if (h->where == GP_GONE)
+			rc = make(pool, h);
+	for (struct gp_handle *h = g->parts; h && !rc; h = h->next)
+		if (h->where == GP_AT_OLD)
+			rc = make(pool, h);
+	for (struct gp_handle *h = g->parts; h && !rc; h = h->next)
+		rc = map(pool, h);
+	if (!rc)
+		rc = gp_call_set_access(pool, gp_pool_address(pool, start),
+					(uint64_t)g->gap << GP_GRANULE_SHIFT);
+	return rc;
+}
+
+/* Undo as far as the driver lets us. */
+static void empty(struct gp_pool *pool, struct growth *g)
+{
+	for (struct gp_handle *h = g->parts; h; h = h->next) {
+		uint64_t at = gp_block_granule(h->to);
+		uint64_t bytes = gp_block_bytes(h->to);
+
+		if (h->where == GP_AT_NEW &&
+		    !gp_call_unmap(pool, gp_pool_address(pool, at), bytes))
+			h->where = GP_NOWHERE;
+		if (h->where == GP_NOWHERE && h->fresh &&
+		    !gp_call_release(pool, h->id, bytes))
+			h->where = GP_GONE;
+	}
+}
+
+/* ---- the books -------------------------------------------------------------- */
+
+/* The old place of a handle that was moved. */
+static void leave_old(struct gp_pool *pool, struct gp_handle *h)
+{
+	if (!h->from)
+		return;
+	gp_backing_detach(pool, h);
+	gp_large_vacate(pool, h->from);
+	h->from = NULL;
+}
+
+/* One HELD tile of front, gap and back. */
+static struct gp_block *commit(struct gp_pool *pool, struct growth *g)
+{
+	struct gp_block *tile = g->front ? g->front : g->parts->to;
+	struct gp_handle *next;
+
+	for (struct gp_handle *h = g->parts; h; h = next) {
+		next = h->next;
+		h->prev = h->next = NULL;
+		if (h->from)
+			pool->account.remaps++;
+		leave_old(pool, h);
+		if (h->fresh)
+			gp_backing_count(pool, h);
+		h->fresh = false;
+		gp_backing_attach(pool, h, gp_block_granule(h->to));
+		if (h->to != tile)
+			gp_tile_join(&pool->arena, tile);
+		h->to = NULL;
+	}
+	if (g->back)
+		gp_tile_join(&pool->arena, tile);
+	return tile;
+}
+
+/* Puts one part away after a failure. */
+static void put_away(struct gp_pool *pool, struct gp_handle *h)
+{
+	struct gp_block *tile = h->to;
+	bool fresh = h->fresh;
+
+	h->prev = h->next = NULL;
+	h->to = NULL;
+	h->fresh = false;
+	if (h->where == GP_AT_OLD) {
+		gp_large_give(pool, h->from);
+		h->from = NULL;
+	} else {
+		leave_old(pool, h);
+	}
+	if (fresh && h->where != GP_GONE)
+		gp_backing_count(pool, h);
+	if (h->where == GP_AT_NEW) {
+		gp_backing_attach(pool, h, gp_block_granule(tile));
+		gp_block_set_state(tile, GP_STUCK);
+		tile->right = pool->stuck;
+		pool->stuck = tile;
+		return;
+	}
+	if (h->where == GP_NOWHERE)
+		gp_backing_orphan(pool, h);
+	else if (h->where == GP_GONE)
+		gp_objects_put(&pool->backing.handles, h);
+	if (tile)
+		gp_large_vacate(pool, tile);
+}
+
+static void roll_back(struct gp_pool *pool, struct growth *g)
+{
+	struct gp_handle *next;
+
+	for (struct gp_handle *h = g->parts; h; h = next) {
+		next = h->next;
+		put_away(pool, h);
+	}
+	if (g->front)
+		gp_large_give(pool, g->front);
+	if (g->back)
+		gp_large_give(pool, g->back);
+}
+
+int gp_grow(struct gp_pool *pool, uint32_t granules, struct gp_block **tile)
+{
+	struct growth g;
+	int rc = plan(pool, &g, granules);
+
+	if (!rc) {
+		pool->in_flight++;
+		gp_unlock(&pool->lock);
+		rc = fill(pool, &g);
+		if (rc)
+			empty(pool, &g);
+		gp_lock(&pool->lock);
+		pool->in_flight--;
+		pool->landings++;
+		pthread_cond_broadcast(&pool->landed);
+	}
+	if (rc) {
+		roll_back(pool, &g);
+		return rc;
+	}
+	*tile = commit(pool, &g);
+	gp_large_shrink(pool, *tile, granules);
+	return 0;
+}

@@ -1,0 +1,22 @@
+/*
+ * A request that no free range can serve: more memory at a place where it
+ * fits.
+ *
+ * First memory that the pool holds already: wholly free handles elsewhere are
+ * moved. Then new memory, only what is missing.
+ */
+#ifndef GP_POOL_GROW_H
+#define GP_POOL_GROW_H
+
+#include <stdint.h>
+
+struct gp_block;
+struct gp_pool;
+
+/* With the pool's lock held, which is released around driver calls: *tile is a
+ * HELD tile of exactly `granules` (whole units). 0, or -ENOMEM, -EIO; after an
+ * error everything is as it was, but for handles that the driver would not
+ * take back (kept for the next trim). */
+int gp_grow(struct gp_pool *pool, uint32_t granules, struct gp_block **tile);
+
+#endif

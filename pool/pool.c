@@ -1,0 +1,344 @@
+/*
+ * The pool's front: what pool.h promises, put together from the parts.
+ */
+#include "pool/pool.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "pool/reclaim.h"
+#include "pool/registry.h"
+#include "pool/serve.h"
+#include "pool/state.h"
+
+/* Address space per byte of memory: room for ranges to move and grow. */
+#define ARENA_FACTOR 8
+
+void gp_pool_config_init(struct gp_pool_config *config)
+{
+	*config = (struct gp_pool_config){
+		.expandable_segments = true,
+		.cache_policy = GP_CACHE_DECAY,
+		.decay_ms = 10000,
+		.growth_factor = 1.0,
+		.large_segment_size = 20u << 20,
+		.max_split_size = UINT64_MAX,
+		.max_non_split_rounding = 20u << 20,
+	};
+}
+
+/* ---- life -------------------------------------------------------------------- */
+
+static uint64_t arena_bytes(const struct gp_driver *driver)
+{
+	uint64_t chunk = driver->granularity;
+	uint64_t bytes = driver->total_bytes;
+
+	bytes = bytes > GP_ARENA_MAX / ARENA_FACTOR ? GP_ARENA_MAX
+						    : bytes * ARENA_FACTOR;
+	return bytes / chunk * chunk;
+}
+
+static int build(struct gp_pool *pool)
+{
+	int rc;
+
+	pool->arena_bytes = arena_bytes(&pool->driver);
+	if (pool->driver.granularity < 1u << GP_UNIT_SHIFT ||
+	    pool->driver.granularity & (pool->driver.granularity - 1) ||
+	    pool->arena_bytes == 0)
+		return -EINVAL;
+	rc = gp_arena_init(&pool->arena, pool->arena_bytes);
+	if (!rc)
+		rc = gp_backing_init(&pool->backing, pool->arena_bytes,
+				     pool->driver.granularity);
+	if (rc)
+		return rc;
+	gp_slabs_init(&pool->slabs);
+	pool->vacant = pool->arena.first;
+	return gp_call_reserve(pool, pool->arena_bytes, &pool->base);
+}
+
+static void tear_down(struct gp_pool *pool)
+{
+	gp_slabs_exit(&pool->slabs);
+	gp_backing_exit(&pool->backing);
+	gp_arena_exit(&pool->arena);
+	pthread_cond_destroy(&pool->landed);
+	pthread_mutex_destroy(&pool->lock.mutex);
+	munmap(pool, sizeof(*pool));
+}
+
+int gp_pool_create(const struct gp_driver *driver,
+		   const struct gp_pool_config *config, struct gp_pool **result)
+{
+	struct gp_pool *pool = mmap(NULL, sizeof(*pool), PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int rc;
+
+	if (pool == MAP_FAILED)
+		return -ENOMEM;
+	pool->driver = *driver;
+	pool->config = *config;
+	pool->has_vmm = true;
+	gp_lock_init(&pool->lock, GP_RANK_POOL);
+	pthread_cond_init(&pool->landed, NULL);
+	pool->clock = gp_call_now(pool);
+	rc = build(pool);
+	if (!rc) {
+		rc = gp_registry_add(pool);
+		if (rc)
+			gp_call_unreserve(pool, pool->base, pool->arena_bytes);
+	}
+	if (rc) {
+		tear_down(pool);
+		return rc;
+	}
+	*result = pool;
+	return 0;
+}
+
+/* Every handle, whatever lives in it. The order of the books no longer
+ * matters. */
+static void release_all(struct gp_pool *pool)
+{
+	struct gp_handle *h;
+
+	for (struct gp_block *b = pool->arena.first; b; b = b->next) {
+		uint64_t at = gp_block_granule(b);
+
+		while (gp_block_state(b) != GP_VACANT && at < gp_block_end(b)) {
+			h = gp_backing_at(pool, at);
+			uint64_t bytes = (uint64_t)h->granules
+					 << GP_GRANULE_SHIFT;
+
+			at = h->granule + h->granules;
+			if (h->where == GP_GONE)
+				continue;
+			h->where = GP_GONE;
+			if (!gp_call_unmap(pool,
+					   gp_pool_address(pool, h->granule),
+					   bytes))
+				gp_call_release(pool, h->id, bytes);
+		}
+	}
+	while ((h = gp_backing_adopt(pool)))
+		gp_call_release(pool, h->id,
+				(uint64_t)h->granules << GP_GRANULE_SHIFT);
+}
+
+void gp_pool_destroy(struct gp_pool *pool)
+{
+	gp_registry_remove(pool);
+	release_all(pool);
+	gp_call_unreserve(pool, pool->base, pool->arena_bytes);
+	tear_down(pool);
+}
+
+/* ---- sizes and addresses -------------------------------------------------- */
+
+/* Granules to serve, or 0 if no pool could. */
+static uint32_t round_request(const struct gp_pool *pool, uint64_t bytes)
+{
+	if (bytes > pool->arena_bytes)
+		return 0;
+	uint64_t step = bytes < GP_LARGE_FROM ? GP_ALIGN_SMALL : GP_ALIGN_LARGE;
+
+	return (uint32_t)((bytes + step - 1) / step * step >> GP_GRANULE_SHIFT);
+}
+
+/* The block that starts at va, whatever its state, or NULL. */
+static struct gp_block *lookup(const struct gp_pool *pool, uint64_t va)
+{
+	uint64_t offset = va - pool->base;
+	struct gp_slab *slab;
+	struct gp_block *b;
+
+	if (offset >= pool->arena_bytes || offset % GP_ALIGN_SMALL)
+		return NULL;
+	b = gp_arena_at(&pool->arena, offset >> GP_GRANULE_SHIFT, &slab);
+	if (slab)
+		b = gp_slab_at(slab, offset >> GP_GRANULE_SHIFT);
+	return b;
+}
+
+/* Takes a live block from the program; NULL if there is none at va. */
+static struct gp_block *claim(const struct gp_pool *pool, uint64_t va)
+{
+	uint64_t granule = (va - pool->base) >> GP_GRANULE_SHIFT;
+	struct gp_block *b = lookup(pool, va);
+	uint64_t live = gp_tag(granule, GP_LIVE);
+
+	if (!b || !__atomic_compare_exchange_n(
+			  &b->tag, &live, gp_tag(granule, GP_HELD), false,
+			  __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		return NULL;
+	return b;
+}
+
+int gp_pool_find(struct gp_pool *pool, uint64_t va, uint64_t *base,
+		 uint64_t *bytes)
+{
+	uint64_t offset = va - pool->base;
+	uint64_t granule = offset >> GP_GRANULE_SHIFT;
+	struct gp_slab *slab;
+	struct gp_block *b;
+
+	if (offset >= pool->arena_bytes)
+		return -ENOENT;
+	b = gp_arena_at(&pool->arena, granule, &slab);
+	if (slab)
+		b = gp_slab_around(slab, granule);
+	else if (!b)
+		b = gp_arena_around(&pool->arena, granule);
+	if (!b)
+		return -ENOENT;
+	uint64_t tag = __atomic_load_n(&b->tag, __ATOMIC_ACQUIRE);
+	uint64_t start = (tag >> 8) << GP_GRANULE_SHIFT;
+	uint64_t requested = __atomic_load_n(&b->requested, __ATOMIC_RELAXED);
+
+	if ((tag & 0xff) != GP_LIVE || offset < start ||
+	    offset - start >= requested)
+		return -ENOENT;
+	*base = pool->base + start;
+	*bytes = requested;
+	return 0;
+}
+
+/* ---- allocate and free ---------------------------------------------------- */
+
+static const int64_t no_others[GP_M_NUM];
+
+static int allocate(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
+{
+	uint32_t granules = round_request(pool, bytes);
+	struct gp_block *b = NULL;
+	int rc = granules ? gp_serve(pool, granules, &b) : -ENOMEM;
+
+	gp_lock(&pool->lock);
+	if (rc) {
+		if (rc == -ENOMEM)
+			pool->account.ooms++;
+	} else {
+		gp_tally_alloc(&pool->tally, gp_block_bytes(b), bytes);
+		gp_account_publish(&pool->account, &pool->tally, no_others);
+	}
+	gp_unlock(&pool->lock);
+	if (rc)
+		return rc;
+	__atomic_store_n(&b->requested, bytes, __ATOMIC_RELAXED);
+	gp_block_set_state(b, GP_LIVE);
+	*va = gp_pool_address(pool, gp_block_granule(b));
+	return 0;
+}
+
+int gp_pool_alloc(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
+{
+	if (bytes == 0 || !va)
+		return -EINVAL;
+	return allocate(pool, bytes, va);
+}
+
+static void account_free(struct gp_pool *pool, const struct gp_block *b)
+{
+	gp_tally_free(&pool->tally, gp_block_bytes(b), b->requested);
+	gp_account_publish(&pool->account, &pool->tally, no_others);
+}
+
+static void put(struct gp_pool *pool, struct gp_block *b)
+{
+	gp_lock(&pool->lock);
+	account_free(pool, b);
+	gp_reclaim_block(pool, b);
+	gp_unlock(&pool->lock);
+	if (pool->config.cache_policy == GP_CACHE_NONE)
+		gp_reclaim_release(pool, UINT64_MAX, UINT64_MAX);
+}
+
+int gp_pool_free(struct gp_pool *pool, uint64_t va)
+{
+	struct gp_block *b = claim(pool, va);
+	int rc;
+
+	if (!b)
+		return -ENOENT;
+	rc = gp_order_free(pool, &b->stamp);
+	if (b->stamp) {
+		gp_lock(&pool->lock);
+		account_free(pool, b);
+		gp_unlock(&pool->lock);
+		gp_reclaim_set_aside(pool, b);
+		return rc;
+	}
+	put(pool, b);
+	if (__atomic_load_n(&pool->num_aside, __ATOMIC_RELAXED))
+		gp_reclaim_aside(pool);
+	return rc;
+}
+
+int gp_pool_free_idle(struct gp_pool *pool, uint64_t va)
+{
+	struct gp_block *b = claim(pool, va);
+
+	if (!b)
+		return -ENOENT;
+	put(pool, b);
+	return 0;
+}
+
+/* ---- memory and numbers ----------------------------------------------------- */
+
+uint64_t gp_pool_trim(struct gp_pool *pool, uint64_t bytes)
+{
+	gp_reclaim_aside(pool);
+	return gp_reclaim_release(pool, bytes, UINT64_MAX);
+}
+
+void gp_pool_tick(struct gp_pool *pool)
+{
+	uint64_t now = gp_call_now(pool);
+	uint64_t decay = pool->config.decay_ms * 1000000;
+
+	gp_lock(&pool->lock);
+	pool->clock = now;
+	gp_unlock(&pool->lock);
+	if (pool->config.cache_policy == GP_CACHE_DECAY && now >= decay)
+		gp_reclaim_release(pool, UINT64_MAX, now - decay);
+}
+
+void gp_pool_get_stats(struct gp_pool *pool, struct gp_pool_stats *stats)
+{
+	const struct gp_account *a = &pool->account;
+	struct gp_block *largest;
+
+	gp_lock(&pool->lock);
+	largest = gp_ranges_largest(&pool->ranges);
+	*stats = (struct gp_pool_stats){
+		.allocated_bytes = a->sum[GP_M_ALLOCATED],
+		.requested_bytes = a->sum[GP_M_REQUESTED],
+		.allocation = a->sum[GP_M_COUNT],
+		.reserved_bytes = a->reserved,
+		.segment = a->segments,
+		.num_alloc_calls = a->sum[GP_M_COUNT].allocated + a->ooms,
+		.num_free_calls = a->sum[GP_M_COUNT].freed,
+		.num_hits = a->sum[GP_M_COUNT].allocated - a->misses,
+		.num_ooms = a->ooms,
+		.num_alloc_retries = a->retries,
+		.num_remaps = a->remaps,
+		.num_trims = a->trims,
+		.num_deferred = a->deferred,
+		.free_ranges = pool->ranges.count + pool->slabs.free_blocks,
+		.largest_free_bytes = largest ? gp_block_bytes(largest) : 0,
+	};
+	gp_unlock(&pool->lock);
+	stats->num_waits =
+		__atomic_load_n(&pool->counters.waits, __ATOMIC_RELAXED);
+	stats->num_driver_calls =
+		__atomic_load_n(&pool->counters.calls, __ATOMIC_RELAXED);
+	stats->driver_ns =
+		__atomic_load_n(&pool->counters.ns, __ATOMIC_RELAXED);
+	stats->rounding_bytes =
+		stats->allocated_bytes.current - stats->requested_bytes.current;
+	stats->cached_bytes =
+		stats->reserved_bytes.current - stats->allocated_bytes.current;
+}

@@ -1,0 +1,34 @@
+/*
+ * Free ranges of the arena: best fit by size, then by address.
+ *
+ * A treap over the free tiles, so that the cost follows the logarithm of
+ * their number. Guarded by the pool's lock.
+ */
+#ifndef GP_POOL_RANGES_H
+#define GP_POOL_RANGES_H
+
+#include <stdint.h>
+
+#include "pool/block.h"
+
+struct gp_ranges {
+	struct gp_block *root;
+	uint64_t count;
+	uint64_t granules; /* sum of sizes */
+};
+
+void gp_ranges_insert(struct gp_ranges *ranges, struct gp_block *b);
+void gp_ranges_remove(struct gp_ranges *ranges, struct gp_block *b);
+
+/* The smallest range of at least `granules`, the lowest of equals; or NULL. */
+struct gp_block *gp_ranges_best(const struct gp_ranges *ranges,
+				uint32_t granules);
+
+/* The range after b in this order, or NULL. */
+struct gp_block *gp_ranges_next(const struct gp_ranges *ranges,
+				const struct gp_block *b);
+
+/* The largest range, or NULL. */
+struct gp_block *gp_ranges_largest(const struct gp_ranges *ranges);
+
+#endif

@@ -1,0 +1,226 @@
+/*
+ * Giving back; see reclaim.h.
+ *
+ * Handles leave in small batches: HELD under the lock, unmapped and released
+ * without it. What the driver refuses stays in the books: mapped (STUCK) or
+ * not (an orphan), and is tried again by the next release.
+ */
+#include "pool/reclaim.h"
+
+#include <stddef.h>
+
+#include "pool/backing.h"
+#include "pool/large.h"
+#include "pool/state.h"
+
+#define BATCH 16
+
+void gp_reclaim_block(struct gp_pool *pool, struct gp_block *b)
+{
+	struct gp_slab *slab;
+
+	gp_arena_at(&pool->arena, gp_block_granule(b), &slab);
+	if (slab)
+		gp_slab_give(pool, b);
+	else
+		gp_large_give(pool, b);
+}
+
+/* ---- blocks set aside ----------------------------------------------------- */
+
+void gp_reclaim_set_aside(struct gp_pool *pool, struct gp_block *b)
+{
+	gp_lock(&pool->lock);
+	gp_block_set_state(b, GP_SET_ASIDE);
+	b->right = pool->aside;
+	pool->aside = b;
+	__atomic_fetch_add(&pool->num_aside, 1, __ATOMIC_RELAXED);
+	pool->account.deferred++;
+	gp_unlock(&pool->lock);
+}
+
+bool gp_reclaim_aside(struct gp_pool *pool)
+{
+	bool any = false;
+
+	if (__atomic_load_n(&pool->num_aside, __ATOMIC_RELAXED) == 0)
+		return false;
+	gp_order_wait(pool); /* what it does not cover stays aside */
+	gp_lock(&pool->lock);
+	for (struct gp_block **link = &pool->aside; *link;) {
+		struct gp_block *b = *link;
+
+		if (!gp_order_idle(pool, b->stamp)) {
+			link = &b->right;
+			continue;
+		}
+		*link = b->right;
+		b->right = NULL;
+		__atomic_fetch_sub(&pool->num_aside, 1, __ATOMIC_RELAXED);
+		gp_reclaim_block(pool, b);
+		any = true;
+	}
+	gp_unlock(&pool->lock);
+	return any;
+}
+
+/* ---- handles ---------------------------------------------------------------- */
+
+struct batch {
+	struct gp_handle *handles[BATCH];
+	unsigned n;
+};
+
+/* What earlier calls left behind. */
+static uint64_t take_leftovers(struct gp_pool *pool, struct batch *batch,
+			       uint64_t bytes)
+{
+	uint64_t sum = 0;
+
+	while (batch->n < BATCH && sum < bytes && pool->stuck) {
+		struct gp_block *tile = pool->stuck;
+		struct gp_handle *h =
+			gp_backing_at(pool, gp_block_granule(tile));
+
+		pool->stuck = tile->right;
+		tile->right = NULL;
+		gp_block_set_state(tile, GP_HELD);
+		h->from = tile;
+		h->where = GP_AT_OLD;
+		batch->handles[batch->n++] = h;
+		sum += gp_block_bytes(tile);
+	}
+	while (batch->n < BATCH && sum < bytes && pool->backing.orphans.head) {
+		struct gp_handle *h = gp_backing_adopt(pool);
+
+		h->from = NULL;
+		h->where = GP_NOWHERE;
+		batch->handles[batch->n++] = h;
+		sum += (uint64_t)h->granules << GP_GRANULE_SHIFT;
+	}
+	return sum;
+}
+
+/* The idle handle to release for `bytes` still wanted. */
+static struct gp_handle *choose(struct gp_pool *pool, uint64_t bytes,
+				uint64_t before)
+{
+	uint64_t want = bytes >> GP_GRANULE_SHIFT;
+
+	if (before == UINT64_MAX)
+		return gp_backing_pick(
+			pool, want > UINT32_MAX ? UINT32_MAX : (uint32_t)want,
+			UINT32_MAX);
+	return gp_backing_oldest(pool, before);
+}
+
+static uint64_t take_idle(struct gp_pool *pool, struct batch *batch,
+			  uint64_t bytes, uint64_t before)
+{
+	uint64_t sum = 0;
+
+	while (batch->n < BATCH && sum < bytes) {
+		struct gp_handle *h;
+
+		if (gp_objects_reserve(&pool->arena.blocks, 4))
+			break;
+		h = choose(pool, bytes - sum, before);
+		if (!h)
+			break;
+		h->from = gp_large_carve(pool, h->granule, h->granules);
+		h->where = GP_AT_OLD;
+		batch->handles[batch->n++] = h;
+		sum += (uint64_t)h->granules << GP_GRANULE_SHIFT;
+	}
+	return sum;
+}
+
+static void give_back(struct gp_pool *pool, struct gp_handle *h)
+{
+	uint64_t bytes = (uint64_t)h->granules << GP_GRANULE_SHIFT;
+
+	if (h->segment) {
+		if (!gp_call_segment_free(pool, h->id, bytes))
+			h->where = GP_GONE;
+		return;
+	}
+	if (h->where == GP_AT_OLD &&
+	    !gp_call_unmap(pool, gp_pool_address(pool, h->granule), bytes))
+		h->where = GP_NOWHERE;
+	if (h->where == GP_NOWHERE && !gp_call_release(pool, h->id, bytes))
+		h->where = GP_GONE;
+}
+
+/* Returns the bytes that really went. */
+static uint64_t settle(struct gp_pool *pool, struct gp_handle *h)
+{
+	uint64_t bytes = (uint64_t)h->granules << GP_GRANULE_SHIFT;
+	struct gp_block *tile = h->from;
+
+	h->from = NULL;
+	if (h->where == GP_AT_OLD) {
+		gp_block_set_state(tile, GP_STUCK);
+		tile->right = pool->stuck;
+		pool->stuck = tile;
+		return 0;
+	}
+	if (tile) {
+		gp_backing_detach(pool, h);
+		gp_large_vacate(pool, tile);
+	}
+	if (h->where == GP_NOWHERE) {
+		gp_backing_orphan(pool, h);
+		return 0;
+	}
+	gp_backing_discount(pool, h);
+	gp_objects_put(&pool->backing.handles, h);
+	return bytes;
+}
+
+/* One batch. Returns the bytes given back; *took: the bytes tried. */
+static uint64_t release_some(struct gp_pool *pool, uint64_t bytes,
+			     uint64_t before, bool leftovers, uint64_t *took)
+{
+	struct batch batch = {.n = 0};
+	uint64_t given = 0;
+
+	gp_lock(&pool->lock);
+	*took = leftovers ? take_leftovers(pool, &batch, bytes) : 0;
+	if (*took < bytes)
+		*took += take_idle(pool, &batch, bytes - *took, before);
+	if (batch.n) {
+		pool->in_flight++;
+		gp_unlock(&pool->lock);
+		for (unsigned i = 0; i < batch.n; i++)
+			give_back(pool, batch.handles[i]);
+		gp_lock(&pool->lock);
+		for (unsigned i = 0; i < batch.n; i++)
+			given += settle(pool, batch.handles[i]);
+		pool->in_flight--;
+		pool->landings++;
+		pthread_cond_broadcast(&pool->landed);
+	}
+	gp_unlock(&pool->lock);
+	return given;
+}
+
+uint64_t gp_reclaim_release(struct gp_pool *pool, uint64_t bytes,
+			    uint64_t before)
+{
+	uint64_t given = 0, took;
+	bool leftovers = true;
+
+	while (given < bytes) {
+		given += release_some(pool, bytes - given, before, leftovers,
+				      &took);
+		if (!took)
+			break;
+		leftovers = false; /* each is tried once */
+	}
+	if (given) {
+		gp_lock(&pool->lock);
+		pool->account.trims++;
+		gp_unlock(&pool->lock);
+	}
+	return given;
+}

@@ -1,0 +1,64 @@
+/*
+ * The pool's state: every part in one struct, with its guard.
+ */
+#ifndef GP_POOL_STATE_H
+#define GP_POOL_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pool/account.h"
+#include "pool/arena.h"
+#include "pool/backing.h"
+#include "pool/calls.h"
+#include "pool/lock.h"
+#include "pool/order.h"
+#include "pool/pool.h"
+#include "pool/ranges.h"
+#include "pool/slab.h"
+
+struct gp_pool {
+	/* Constant after gp_pool_create(). */
+	struct gp_driver driver;
+	struct gp_pool_config config;
+	bool has_vmm;    /* virtual memory, else plain segments */
+	uint64_t serial; /* never the same for two pools */
+	uint64_t base;   /* address of granule 0; 0 with segments */
+	uint64_t arena_bytes;
+
+	/* Read by lookups without a lock, changed under `lock`. */
+	struct gp_arena arena;
+	struct gp_backing backing;
+
+	/* Atomic. */
+	struct gp_order order;
+	struct gp_call_counters counters;
+	uint32_t num_aside; /* blocks on `aside` */
+
+	struct gp_lock lock;   /* guards all below */
+	pthread_cond_t landed; /* an operation in flight has ended */
+	struct gp_ranges ranges;
+	struct gp_slabs slabs;
+	struct gp_block *vacant; /* address space without memory */
+	struct gp_block *stuck;  /* STUCK, linked by right */
+	struct gp_block *aside;  /* SET_ASIDE, linked by right */
+	struct gp_account account;
+	struct gp_tally tally;
+	uint64_t clock;     /* the driver's, when last looked at */
+	unsigned in_flight; /* operations with HELD tiles outside the lock */
+	uint64_t landings;  /* such operations that have ended */
+};
+
+/* Address of a granule, and back. The granule must be backed; the address
+ * must lie in the pool. */
+static inline uint64_t gp_pool_address(const struct gp_pool *pool,
+				       uint64_t granule)
+{
+	if (pool->has_vmm)
+		return pool->base + (granule << GP_GRANULE_SHIFT);
+	const struct gp_handle *h = gp_backing_at(pool, granule);
+
+	return h->id + ((granule - h->granule) << GP_GRANULE_SHIFT);
+}
+
+#endif
