@@ -31,7 +31,7 @@ static void text_driver(const struct gp_replay_run *run, FILE *out)
 {
 	const struct gp_cost_totals *t = &run->result->totals;
 	uint64_t calls = 0;
-	int column = 15, i;
+	int column = 13, i;
 
 	for (i = 0; i < GP_CALL_COUNT; i++)
 		calls += t->calls[i];
@@ -48,12 +48,12 @@ static void text_driver(const struct gp_replay_run *run, FILE *out)
 
 		if (!t->calls[i])
 			continue;
-		len = snprintf(item, sizeof(item), "%s %" PRIu64 "  ",
+		len = snprintf(item, sizeof(item), "  %s %" PRIu64,
 			       gp_driver_call_name((enum gp_driver_call)i),
 			       t->calls[i]);
 		if (column + len > 80) {
-			fprintf(out, "\n%15s", "");
-			column = 15;
+			fprintf(out, "\n%13s", "");
+			column = 13;
 		}
 		column += len;
 		fputs(item, out);
@@ -70,10 +70,11 @@ static void text_ooms(const struct gp_replay_run *run, FILE *out)
 		const struct gp_replay_oom *oom = &r->ooms[i];
 		char bytes[32], live[32], reserved[32];
 
-		fprintf(out, "line %-9u %s of %s%s; live %s, reserved %s\n",
-			oom->line, oom->served ? "SERVED" : "OUT OF MEMORY",
+		fprintf(out, "line %-9u %s of %s%s\n", oom->line,
+			oom->served ? "SERVED" : "OUT OF MEMORY",
 			size_text(oom->bytes, bytes),
-			oom->recorded ? ", refused when recorded" : "",
+			oom->recorded ? ", refused when recorded" : "");
+		fprintf(out, "%15slive %s, reserved %s\n", "",
 			size_text(oom->live, live),
 			size_text(oom->reserved, reserved));
 	}
