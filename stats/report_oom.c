@@ -173,6 +173,6 @@ void gp_report_oom(struct gp_emit *emit, const struct gp_report *report)
 	gp_emit_number(emit, "oom_other_bytes", GP_UNIT_BYTES, other);
 	gp_emit_words(emit, "in use belongs to contexts, loaded code and other "
 			    "processes.");
-	gp_emit_gap(emit);
 	gp_emit_hide(emit, false);
+	gp_emit_gap(emit);
 }

@@ -21,6 +21,7 @@ static void title(struct gp_emit *emit, const struct gp_report_pool *pool)
 	gp_emit_hide(emit, true);
 	gp_emit_bool(emit, "primary", pool->primary);
 	gp_emit_hide(emit, false);
+	gp_emit_hide(emit, pool->total_bytes == GP_UNKNOWN);
 	gp_emit_words(emit, ":");
 	gp_emit_number(emit, "total_bytes", GP_UNIT_BYTES, pool->total_bytes);
 	gp_emit_words(emit, "in all");

@@ -1,0 +1,102 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/sample_report.h"
+
+#define MIB (1ull << 20)
+#define GIB (1ull << 30)
+
+static const struct gp_report_setting settings[] = {
+	{"enabled", "True", true},
+	{"quiet", "False", true},
+	{"report_dir",
+	 "/srv/jobs/2025-11-02/experiment-with-a-long-name/reports/of/rank/7",
+	 false},
+	{"roundup_power2_divisions", "[256:1,512:2,1024:4,>:8]", false},
+};
+
+static const char *const notes[] = {
+	"max_split_size_mb:10MiB is taken, though PyTorch accepts only 20MiB "
+	"(large_segment_size_mb) or more",
+	"a path \"quoted\", a tab\tand a \xff byte",
+};
+
+/* No two figures are alike, so that none can stand in another's place. */
+static void fill_pool(struct gp_report_pool *pool)
+{
+	struct gp_pool_stats *stats = &pool->stats;
+	uint64_t n = 1000;
+
+	snprintf(pool->device_name, sizeof(pool->device_name), "NVIDIA H200");
+	pool->context = 0x55d3a4c01230;
+	pool->primary = true;
+	pool->total_bytes = 150 * 1000000000ull;
+	pool->free_bytes = 131 * GIB + 7 * MIB;
+#define X(name, unit, help) stats->name = n += 1234;
+	GP_POOL_COUNTERS(X)
+	GP_POOL_LEVELS(X)
+#undef X
+	stats->allocated_bytes = (struct gp_stat){5 * GIB, 12 * GIB + 5 * MIB,
+						  900 * GIB, 895 * GIB};
+	stats->requested_bytes = (struct gp_stat){
+		5 * GIB - 12345678, 11 * GIB, 890 * GIB, 885 * GIB + 12345678};
+	stats->reserved_bytes =
+		(struct gp_stat){6 * GIB, 13 * GIB, 14 * GIB, 8 * GIB};
+	stats->allocation = (struct gp_stat){57, 1234, 2080557, 2080500};
+	stats->segment = (struct gp_stat){31, 93, 124, 94};
+	stats->rounding_bytes = 12345678;
+	stats->cached_bytes = 1 * GIB;
+	stats->largest_free_bytes = 701 * MIB;
+	stats->driver_ns = 12345678;
+	stats->num_ooms = 2;
+}
+
+struct gp_report *sample_report(enum gp_report_reason reason)
+{
+	static struct gp_report report;
+	uint64_t n = 1;
+
+	memset(&report, 0, sizeof(report));
+	report.reason = reason;
+	report.sequence = reason == GP_REPORT_EXIT ? 0 : 3;
+	report.pid = 4242;
+	snprintf(report.exe, sizeof(report.exe), "/usr/bin/python3.12");
+	report.start_unix_ns = 1762078272000000000ull;
+	report.now_unix_ns = report.start_unix_ns + 83123456789ull;
+	report.calls_saved = 4160900;
+	report.driver_calls = 311;
+	report.num_pools = 1;
+	fill_pool(&report.pools[0]);
+	for (int kind = 0; kind < GP_KIND_COUNT; kind++, n++) {
+		if (kind == GP_KIND_array || kind == GP_KIND_graph)
+			continue; /* never used */
+		report.kinds[kind].bytes = (struct gp_stat){
+			n * 10 * MIB, n * 11 * MIB, n * 33 * MIB, n * 23 * MIB};
+		report.kinds[kind].count =
+			(struct gp_stat){n * 10, n * 11, n * 33, n * 23};
+	}
+	report.settings = settings;
+	report.num_settings = sizeof(settings) / sizeof(settings[0]);
+	report.notes = notes;
+	report.num_notes = sizeof(notes) / sizeof(notes[0]);
+	if (reason == GP_REPORT_OOM) {
+		report.oom_bytes = 200 * GIB / 7;
+		snprintf(report.oom_call, sizeof(report.oom_call),
+			 "cuMemAlloc_v2");
+		report.pools[0].free_bytes = 3 * GIB / 2;
+	}
+	return &report;
+}
+
+void sample_add_pool(struct gp_report *report)
+{
+	struct gp_report_pool *pool = &report->pools[report->num_pools++];
+
+	fill_pool(pool);
+	pool->device = 1;
+	pool->context++;
+	pool->primary = false;
+	pool->free_bytes = GP_UNKNOWN;
+	pool->stats.allocated_bytes.peak = 3 * GIB;
+	pool->stats.reserved_bytes.peak = 4 * GIB;
+}
