@@ -1,0 +1,74 @@
+"""make install: the command and the library work from where they were put,
+and a program that runs meanwhile keeps the library that it has."""
+import os
+import subprocess
+import unittest
+
+import harness
+
+
+class Install(harness.CudaTest):
+
+    def setUp(self):
+        super().setUp()
+        if self.build.san:
+            self.skipTest('a sanitized build is not installed')
+        self.prefix = os.path.join(self.dir, 'root', 'usr')
+        self.install()
+
+    def install(self):
+        # DESTDIR, so that the machine's own linker cache is left alone.
+        env = {k: v for k, v in os.environ.items()
+               if k not in ('MAKEFLAGS', 'MFLAGS', 'MAKELEVEL')}
+        made = subprocess.run(
+            ['make', '-C', harness.ROOT, 'install', 'B=' + self.build.path,
+             'PREFIX=/usr', 'DESTDIR=' + os.path.join(self.dir, 'root')],
+            env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertEqual(made.returncode, 0, made.stdout.decode())
+
+    def lib(self):
+        return os.path.join(self.prefix, 'lib', 'libgpupool.so')
+
+    def test_the_command(self):
+        gpupool = os.path.join(self.prefix, 'bin', 'gpupool')
+        env = self.build.env(preload=False)
+        result = harness.run([gpupool, 'run', '--', 'sh', '-c',
+                              'echo $LD_PRELOAD; exit 5'], env, cwd='/')
+        self.assert_ok(result, 5)
+        self.assertEqual(result.out.decode().strip(), self.lib())
+        result = harness.run([gpupool, 'run', '--sim', '--', 'true'], env)
+        self.assert_ok(result, 125)
+        self.assertIn(b'checkout', result.err)
+
+    def test_the_bare_name(self):
+        """LD_PRELOAD=libgpupool.so, once the linker knows the directory."""
+        env = self.build.env(LD_PRELOAD='libgpupool.so')
+        env['LD_LIBRARY_PATH'] += ':' + os.path.dirname(self.lib())
+        result = harness.run([self.build.program('drv_script'),
+                              'alloc=4096'], env, cwd=self.dir)
+        self.assert_ok(result)
+        self.assertIn(b'gpupool: ', result.err)
+        self.assertEqual(len(self.reports()), 2)
+
+    def test_replaced_under_a_running_program(self):
+        before = os.stat(self.lib()).st_ino
+        env = self.build.env(LD_PRELOAD=self.lib(), GPUPOOL_CONF='quiet:True')
+        proc = subprocess.Popen([self.build.program('drv_script'),
+                                 'alloc=4096', 'sleep=1500', 'free=0',
+                                 'alloc=8192'], env=env, cwd=self.dir,
+                                stdout=subprocess.PIPE,
+                                start_new_session=True)
+        self.addCleanup(harness.kill_group, proc)
+        self.assertEqual(proc.stdout.readline(), b'alloc 4096: 0\n')
+        self.install()
+        self.assertNotEqual(os.stat(self.lib()).st_ino, before)
+        out, _ = proc.communicate(timeout=30)
+        self.assertEqual((proc.returncode, out),
+                         (0, b'free: 0\nalloc 8192: 0\n'))
+        left = [n for n in os.listdir(os.path.dirname(self.lib()))
+                if n.startswith('.')]
+        self.assertEqual(left, [])
+
+
+if __name__ == '__main__':
+    unittest.main()
