@@ -45,16 +45,22 @@ static int open_player(struct player *p, const struct gp_conf *conf,
 	return p->policy->create(&driver, conf, &p->state);
 }
 
-static void close_player(struct player *p)
+/* What the trace left allocated. */
+static void free_rest(struct player *p)
 {
 	uint32_t i;
 
+	for (i = 0; i < p->trace->num_blocks; i++) {
+		if (p->live_bytes[i])
+			p->policy->free(p->state, &p->placements[i], true);
+		p->live_bytes[i] = 0;
+	}
+}
+
+static void close_player(struct player *p)
+{
 	if (p->state) {
-		for (i = 0; i < p->trace->num_blocks; i++) {
-			if (p->live_bytes[i])
-				p->policy->free(p->state, &p->placements[i],
-						true);
-		}
+		free_rest(p);
 		p->policy->destroy(p->state);
 	}
 	gp_cost_driver_free(p->device);
@@ -238,12 +244,18 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The median of some passes, each over a fresh pool. */
+static double median(double *values, size_t count)
+{
+	qsort(values, count, sizeof(values[0]), by_value);
+	return values[count / 2];
+}
+
+/* Medians of some passes, each over a fresh pool and again over the same. */
 static int measure(const struct player *like, const struct gp_conf *conf,
-		   uint64_t memory, double *ns_per_op)
+		   uint64_t memory, struct gp_replay_result *result)
 {
 	uint64_t start = host_now();
-	double ns[TIMED_PASSES];
+	double cold[TIMED_PASSES], warm[TIMED_PASSES];
 	size_t n = 0;
 	int err = 0;
 
@@ -254,13 +266,18 @@ static int measure(const struct player *like, const struct gp_conf *conf,
 
 		err = open_player(&p, conf, memory);
 		if (!err)
-			err = time_all(&p, &ns[n++]);
+			err = time_all(&p, &cold[n]);
+		if (!err) {
+			free_rest(&p);
+			err = time_all(&p, &warm[n]);
+		}
+		n++;
 		close_player(&p);
 	}
 	if (err)
 		return err;
-	qsort(ns, n, sizeof(ns[0]), by_value);
-	*ns_per_op = ns[n / 2];
+	result->ns_per_op = median(cold, n);
+	result->warm_ns_per_op = median(warm, n);
 	return 0;
 }
 
@@ -272,7 +289,7 @@ int gp_replay_play(const struct gp_trace *trace, const struct gp_policy *policy,
 	int err;
 
 	memset(result, 0, sizeof(*result));
-	result->ns_per_op = -1;
+	result->ns_per_op = result->warm_ns_per_op = -1;
 	why[0] = '\0';
 	err = open_player(&p, conf, memory);
 	if (!err)
@@ -287,7 +304,7 @@ int gp_replay_play(const struct gp_trace *trace, const struct gp_policy *policy,
 	}
 	close_player(&p);
 	if (!err && timed)
-		err = measure(&p, conf, memory, &result->ns_per_op);
+		err = measure(&p, conf, memory, result);
 	if (err && !why[0])
 		snprintf(why, why_size, "policy %s: %s", policy->name,
 			 strerror(-err));

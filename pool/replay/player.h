@@ -24,6 +24,8 @@ struct gp_replay_result {
 	struct gp_cost_totals totals; /* at the end of the trace */
 	double ns_per_op; /* host time of an alloc or free, driver excluded;
 			     * negative: not measured */
+	double warm_ns_per_op; /* the same for a second time through on the
+				* same pool: mostly hits */
 	size_t num_ooms;
 	struct gp_replay_oom *ooms; /* owned by the result */
 	uint64_t num_refused;       /* of them */
