@@ -23,7 +23,7 @@ struct gp_flow {
 /* Guarded by the lock of the cache it belongs to. */
 struct gp_tally {
 	struct gp_flow flow[GP_M_NUM];
-	uint64_t set_aside;
+	uint64_t waits;
 };
 
 /* Guarded by the pool's lock. */
@@ -31,7 +31,7 @@ struct gp_account {
 	struct gp_stat sum[GP_M_NUM];
 	struct gp_stat reserved, segments;
 	uint64_t misses; /* allocations that made driver calls */
-	uint64_t ooms, retries, remaps, trims, deferred;
+	uint64_t ooms, retries, remaps, trims, deferred, waits;
 };
 
 static inline void gp_flow_add(struct gp_flow *flow, uint64_t amount)
@@ -63,9 +63,13 @@ static inline void gp_tally_free(struct gp_tally *tally, uint64_t bytes,
 void gp_stat_add(struct gp_stat *stat, uint64_t amount);
 void gp_stat_sub(struct gp_stat *stat, uint64_t amount);
 
-/* Adds the tally to the sums and empties it. `others`: what the tallies that
- * are not being published hold right now, a level for each measure. */
-void gp_account_publish(struct gp_account *account, struct gp_tally *tally,
-			const int64_t others[GP_M_NUM]);
+/* What the tally holds of each measure now. */
+void gp_tally_levels(const struct gp_tally *tally, int64_t levels[GP_M_NUM]);
+
+/* Raises the peaks to what they were while this tally stood highest and all
+ * the others at `others`. Then the tally is added to the sums and emptied. */
+void gp_account_peak(struct gp_account *account, const struct gp_tally *tally,
+		     const int64_t others[GP_M_NUM]);
+void gp_account_fold(struct gp_account *account, struct gp_tally *tally);
 
 #endif

@@ -13,7 +13,6 @@ struct gp_pool;
 
 struct gp_call_counters {
 	uint64_t calls, ns; /* atomic */
-	uint64_t waits;     /* atomic */
 };
 
 int gp_call_reserve(struct gp_pool *pool, uint64_t bytes, uint64_t *va);

@@ -8,8 +8,8 @@
 
 static __thread unsigned held; /* bit n: a lock of rank n is held */
 
-/* Two caches may be held at once: whoever takes a second one holds the pool's
- * lock, which orders them. */
+/* Several caches may be held at once, under the pool's lock, which makes their
+ * order no matter. */
 void gp_rank_enter(enum gp_rank rank)
 {
 	unsigned above = ~0u << rank;

@@ -8,7 +8,6 @@
 
 #include "pool/reclaim.h"
 #include "pool/registry.h"
-#include "pool/serve.h"
 #include "pool/state.h"
 
 /* Address space per byte of memory: room for ranges to move and grow. */
@@ -55,12 +54,16 @@ static int build(struct gp_pool *pool)
 	if (rc)
 		return rc;
 	gp_slabs_init(&pool->slabs);
+	gp_objects_init(&pool->cache_objects,
+			(sizeof(struct gp_cache) + 63) / 64 * 64);
+	pool->num_caches = 1;
 	pool->vacant = pool->arena.first;
 	return gp_call_reserve(pool, pool->arena_bytes, &pool->base);
 }
 
 static void tear_down(struct gp_pool *pool)
 {
+	gp_objects_exit(&pool->cache_objects);
 	gp_slabs_exit(&pool->slabs);
 	gp_backing_exit(&pool->backing);
 	gp_arena_exit(&pool->arena);
@@ -135,47 +138,6 @@ void gp_pool_destroy(struct gp_pool *pool)
 	tear_down(pool);
 }
 
-/* ---- sizes and addresses -------------------------------------------------- */
-
-/* Granules to serve, or 0 if no pool could. */
-static uint32_t round_request(const struct gp_pool *pool, uint64_t bytes)
-{
-	if (bytes > pool->arena_bytes)
-		return 0;
-	uint64_t step = bytes < GP_LARGE_FROM ? GP_ALIGN_SMALL : GP_ALIGN_LARGE;
-
-	return (uint32_t)((bytes + step - 1) / step * step >> GP_GRANULE_SHIFT);
-}
-
-/* The block that starts at va, whatever its state, or NULL. */
-static struct gp_block *lookup(const struct gp_pool *pool, uint64_t va)
-{
-	uint64_t offset = va - pool->base;
-	struct gp_slab *slab;
-	struct gp_block *b;
-
-	if (offset >= pool->arena_bytes || offset % GP_ALIGN_SMALL)
-		return NULL;
-	b = gp_arena_at(&pool->arena, offset >> GP_GRANULE_SHIFT, &slab);
-	if (slab)
-		b = gp_slab_at(slab, offset >> GP_GRANULE_SHIFT);
-	return b;
-}
-
-/* Takes a live block from the program; NULL if there is none at va. */
-static struct gp_block *claim(const struct gp_pool *pool, uint64_t va)
-{
-	uint64_t granule = (va - pool->base) >> GP_GRANULE_SHIFT;
-	struct gp_block *b = lookup(pool, va);
-	uint64_t live = gp_tag(granule, GP_LIVE);
-
-	if (!b || !__atomic_compare_exchange_n(
-			  &b->tag, &live, gp_tag(granule, GP_HELD), false,
-			  __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-		return NULL;
-	return b;
-}
-
 int gp_pool_find(struct gp_pool *pool, uint64_t va, uint64_t *base,
 		 uint64_t *bytes)
 {
@@ -205,92 +167,20 @@ int gp_pool_find(struct gp_pool *pool, uint64_t va, uint64_t *base,
 	return 0;
 }
 
-/* ---- allocate and free ---------------------------------------------------- */
-
-static const int64_t no_others[GP_M_NUM];
-
-static int allocate(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
-{
-	uint32_t granules = round_request(pool, bytes);
-	struct gp_block *b = NULL;
-	int rc = granules ? gp_serve(pool, granules, &b) : -ENOMEM;
-
-	gp_lock(&pool->lock);
-	if (rc) {
-		if (rc == -ENOMEM)
-			pool->account.ooms++;
-	} else {
-		gp_tally_alloc(&pool->tally, gp_block_bytes(b), bytes);
-		gp_account_publish(&pool->account, &pool->tally, no_others);
-	}
-	gp_unlock(&pool->lock);
-	if (rc)
-		return rc;
-	__atomic_store_n(&b->requested, bytes, __ATOMIC_RELAXED);
-	gp_block_set_state(b, GP_LIVE);
-	*va = gp_pool_address(pool, gp_block_granule(b));
-	return 0;
-}
-
-int gp_pool_alloc(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
-{
-	if (bytes == 0 || !va)
-		return -EINVAL;
-	return allocate(pool, bytes, va);
-}
-
-static void account_free(struct gp_pool *pool, const struct gp_block *b)
-{
-	gp_tally_free(&pool->tally, gp_block_bytes(b), b->requested);
-	gp_account_publish(&pool->account, &pool->tally, no_others);
-}
-
-static void put(struct gp_pool *pool, struct gp_block *b)
-{
-	gp_lock(&pool->lock);
-	account_free(pool, b);
-	gp_reclaim_block(pool, b);
-	gp_unlock(&pool->lock);
-	if (pool->config.cache_policy == GP_CACHE_NONE)
-		gp_reclaim_release(pool, UINT64_MAX, UINT64_MAX);
-}
-
-int gp_pool_free(struct gp_pool *pool, uint64_t va)
-{
-	struct gp_block *b = claim(pool, va);
-	int rc;
-
-	if (!b)
-		return -ENOENT;
-	rc = gp_order_free(pool, &b->stamp);
-	if (b->stamp) {
-		gp_lock(&pool->lock);
-		account_free(pool, b);
-		gp_unlock(&pool->lock);
-		gp_reclaim_set_aside(pool, b);
-		return rc;
-	}
-	put(pool, b);
-	if (__atomic_load_n(&pool->num_aside, __ATOMIC_RELAXED))
-		gp_reclaim_aside(pool);
-	return rc;
-}
-
-int gp_pool_free_idle(struct gp_pool *pool, uint64_t va)
-{
-	struct gp_block *b = claim(pool, va);
-
-	if (!b)
-		return -ENOENT;
-	put(pool, b);
-	return 0;
-}
-
 /* ---- memory and numbers ----------------------------------------------------- */
+
+/* Free blocks of all caches go where a release finds them. */
+static void flush(struct gp_pool *pool)
+{
+	gp_lock(&pool->lock);
+	gp_cache_flush_all(pool);
+	gp_unlock(&pool->lock);
+}
 
 uint64_t gp_pool_trim(struct gp_pool *pool, uint64_t bytes)
 {
 	gp_reclaim_aside(pool);
+	flush(pool);
 	return gp_reclaim_release(pool, bytes, UINT64_MAX);
 }
 
@@ -300,6 +190,7 @@ void gp_pool_tick(struct gp_pool *pool)
 	uint64_t decay = pool->config.decay_ms * 1000000;
 
 	gp_lock(&pool->lock);
+	gp_cache_flush_all(pool);
 	pool->clock = now;
 	gp_unlock(&pool->lock);
 	if (pool->config.cache_policy == GP_CACHE_DECAY && now >= decay)
@@ -312,6 +203,7 @@ void gp_pool_get_stats(struct gp_pool *pool, struct gp_pool_stats *stats)
 	struct gp_block *largest;
 
 	gp_lock(&pool->lock);
+	gp_cache_publish_all(pool);
 	largest = gp_ranges_largest(&pool->ranges);
 	*stats = (struct gp_pool_stats){
 		.allocated_bytes = a->sum[GP_M_ALLOCATED],
@@ -327,12 +219,11 @@ void gp_pool_get_stats(struct gp_pool *pool, struct gp_pool_stats *stats)
 		.num_remaps = a->remaps,
 		.num_trims = a->trims,
 		.num_deferred = a->deferred,
+		.num_waits = a->waits,
 		.free_ranges = pool->ranges.count + pool->slabs.free_blocks,
 		.largest_free_bytes = largest ? gp_block_bytes(largest) : 0,
 	};
 	gp_unlock(&pool->lock);
-	stats->num_waits =
-		__atomic_load_n(&pool->counters.waits, __ATOMIC_RELAXED);
 	stats->num_driver_calls =
 		__atomic_load_n(&pool->counters.calls, __ATOMIC_RELAXED);
 	stats->driver_ns =

@@ -51,6 +51,7 @@ int gp_registry_add(struct gp_pool *pool)
 		if (s->serial)
 			continue;
 		s->serial = pool->serial = ++serials;
+		pool->slot = i;
 		__atomic_store_n(&s->pool, pool, __ATOMIC_RELAXED);
 		__atomic_store_n(&s->base, pool->base, __ATOMIC_RELAXED);
 		__atomic_store_n(&s->end, pool->base + pool->arena_bytes,

@@ -17,15 +17,16 @@ static bool is_small(uint32_t granules)
 	return granules < GP_LARGE_FROM >> GP_GRANULE_SHIFT;
 }
 
-/* What is there already. */
-static struct gp_block *search(struct gp_pool *pool, uint32_t granules)
+/* What is there already; `slab`: a free range may become a new slab. */
+static struct gp_block *search(struct gp_pool *pool, uint32_t granules,
+			       bool slab)
 {
 	struct gp_block *b;
 
 	if (!is_small(granules))
 		return gp_large_take(pool, granules);
 	b = gp_slab_take(pool, granules);
-	if (b)
+	if (b || !slab)
 		return b;
 	b = gp_large_take(pool, GP_SLAB_GRANULES);
 	if (!b)
@@ -70,25 +71,43 @@ static bool wait_for_others(struct gp_pool *pool, uint64_t landings)
 	return true;
 }
 
-int gp_serve(struct gp_pool *pool, uint32_t granules, struct gp_block **b)
+/* Free memory that is not where a search looks. Releases the lock meanwhile.
+ * True if any came. */
+static bool collect(struct gp_pool *pool)
+{
+	bool any = gp_cache_flush_all(pool);
+
+	gp_unlock(&pool->lock);
+	any |= gp_reclaim_aside(pool);
+	gp_lock(&pool->lock);
+	return any;
+}
+
+int gp_serve(struct gp_pool *pool, struct gp_cache *cache, uint32_t granules,
+	     struct gp_block **b)
 {
 	bool retried = false;
 	int rc = 0;
 
+	*b = NULL;
 	gp_lock(&pool->lock);
+	/* Best fit means to look at all of this thread's free memory. */
+	if (cache && !is_small(granules))
+		gp_cache_flush(pool, cache, true);
 	for (int i = 0; i < MAX_WAITS; i++) {
 		rc = gp_objects_reserve(&pool->arena.blocks, 8);
 		if (rc)
 			break;
-		*b = search(pool, granules);
+		*b = search(pool, granules, false);
 		if (*b)
 			break;
-		gp_unlock(&pool->lock);
-		bool more = gp_reclaim_aside(pool);
-
-		gp_lock(&pool->lock);
-		if (more)
-			continue;
+		collect(pool);
+		rc = gp_objects_reserve(&pool->arena.blocks, 8);
+		if (rc)
+			break;
+		*b = search(pool, granules, true);
+		if (*b)
+			break;
 		uint64_t landings = pool->landings;
 
 		rc = grow(pool, granules, b);

@@ -11,10 +11,13 @@
 #include <stdint.h>
 
 struct gp_block;
+struct gp_cache;
 struct gp_pool;
 
 /* *b is a HELD block of `granules`: in a slab when below GP_LARGE_FROM, else a
- * tile of whole units. Called without locks. 0, -ENOMEM or -EIO. */
-int gp_serve(struct gp_pool *pool, uint32_t granules, struct gp_block **b);
+ * tile of whole units. `cache` is the caller's, or NULL. Called without locks.
+ * 0, -ENOMEM or -EIO. */
+int gp_serve(struct gp_pool *pool, struct gp_cache *cache, uint32_t granules,
+	     struct gp_block **b);
 
 #endif

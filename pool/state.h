@@ -10,6 +10,7 @@
 #include "pool/account.h"
 #include "pool/arena.h"
 #include "pool/backing.h"
+#include "pool/cache.h"
 #include "pool/calls.h"
 #include "pool/lock.h"
 #include "pool/order.h"
@@ -23,6 +24,7 @@ struct gp_pool {
 	struct gp_pool_config config;
 	bool has_vmm;    /* virtual memory, else plain segments */
 	uint64_t serial; /* never the same for two pools */
+	unsigned slot;   /* in the registry, shared by none alive */
 	uint64_t base;   /* address of granule 0; 0 with segments */
 	uint64_t arena_bytes;
 
@@ -33,7 +35,10 @@ struct gp_pool {
 	/* Atomic. */
 	struct gp_order order;
 	struct gp_call_counters counters;
-	uint32_t num_aside; /* blocks on `aside` */
+	uint32_t num_aside;   /* blocks on `aside` */
+	uint32_t num_caches;  /* entries of `caches`, the first is unused */
+	uint64_t tally_slack; /* a tally that rose so far is published */
+	struct gp_cache *caches[GP_CACHES_MAX]; /* entries never change */
 
 	struct gp_lock lock;   /* guards all below */
 	pthread_cond_t landed; /* an operation in flight has ended */
@@ -43,8 +48,10 @@ struct gp_pool {
 	struct gp_block *stuck;  /* STUCK, linked by right */
 	struct gp_block *aside;  /* SET_ASIDE, linked by right */
 	struct gp_account account;
-	struct gp_tally tally;
-	uint64_t clock;     /* the driver's, when last looked at */
+	struct gp_tally tally; /* of threads without a cache */
+	struct gp_objects cache_objects;
+	struct gp_cache *spare_caches; /* their threads are gone */
+	uint64_t clock;                /* the driver's, when last looked at */
 	unsigned in_flight; /* operations with HELD tiles outside the lock */
 	uint64_t landings;  /* such operations that have ended */
 };

@@ -1,0 +1,249 @@
+/*
+ * Allocate and free: the straight way through, and where it leaves it.
+ *
+ * A hit touches the thread's cache, the block's descriptor and one word of
+ * the arena's table. Ownership of an address is tested by that word and one
+ * compare and swap on the descriptor, which is also what makes a second free
+ * fail: no lock.
+ */
+#include <errno.h>
+
+#include "pool/cache.h"
+#include "pool/reclaim.h"
+#include "pool/serve.h"
+#include "pool/state.h"
+
+#define cold      __attribute__((noinline, cold))
+#define likely(x) __builtin_expect(!!(x), 1)
+
+/* Granules to serve, or 0 if no pool could. */
+static uint32_t round_request(const struct gp_pool *pool, uint64_t bytes)
+{
+	if (likely(bytes < GP_LARGE_FROM))
+		return (uint32_t)((bytes + GP_ALIGN_SMALL - 1) >>
+				  GP_GRANULE_SHIFT);
+	if (bytes > pool->arena_bytes)
+		return 0;
+	return (uint32_t)((bytes + GP_ALIGN_LARGE - 1) / GP_ALIGN_LARGE *
+			  GP_UNIT_GRANULES);
+}
+
+static struct gp_cache *cache_of(struct gp_pool *pool)
+{
+	struct gp_cache_tls *tls = &gp_cache_tls;
+	unsigned slot = pool->slot % GP_CACHE_POOLS;
+
+	if (likely(tls->at[slot].serial == pool->serial))
+		return tls->at[slot].cache;
+	return gp_cache_make(pool);
+}
+
+/* The block is the program's now. Under the lock that guards the tally. */
+static void hand_out(struct gp_pool *pool, struct gp_tally *tally,
+		     struct gp_block *b, uint64_t bytes, uint64_t *va)
+{
+	gp_tally_alloc(tally, gp_block_bytes(b), bytes);
+	__atomic_store_n(&b->requested, bytes, __ATOMIC_RELAXED);
+	*va = gp_pool_address(pool, gp_block_granule(b));
+	gp_block_set_state(b, GP_LIVE);
+}
+
+/* ---- allocate ----------------------------------------------------------------- */
+
+static int refuse(struct gp_pool *pool, int rc)
+{
+	gp_lock(&pool->lock);
+	if (rc == -ENOMEM)
+		pool->account.ooms++;
+	gp_unlock(&pool->lock);
+	return rc;
+}
+
+static bool rose_far(const struct gp_pool *pool, const struct gp_tally *tally)
+{
+	return tally->flow[GP_M_ALLOCATED].high >
+	       (int64_t)__atomic_load_n(&pool->tally_slack, __ATOMIC_RELAXED);
+}
+
+/* A block that was not in the cache. */
+static void finish(struct gp_pool *pool, struct gp_cache *cache,
+		   struct gp_block *b, uint64_t bytes, uint64_t *va)
+{
+	if (!cache) {
+		b->owner = 0;
+		gp_lock(&pool->lock);
+		hand_out(pool, &pool->tally, b, bytes, va);
+		gp_unlock(&pool->lock);
+		return;
+	}
+	b->owner = cache->number;
+	gp_cache_lock(cache);
+	hand_out(pool, &cache->tally, b, bytes, va);
+	bool publish = rose_far(pool, &cache->tally);
+
+	gp_cache_unlock(cache);
+	if (publish) {
+		gp_lock(&pool->lock);
+		gp_cache_publish_all(pool);
+		gp_unlock(&pool->lock);
+	}
+}
+
+static cold int miss(struct gp_pool *pool, struct gp_cache *cache,
+		     uint32_t granules, uint64_t bytes, uint64_t *va)
+{
+	struct gp_block *b = NULL;
+	int rc;
+
+	if (granules == 0)
+		return refuse(pool, -ENOMEM);
+	if (cache && __atomic_load_n(&cache->remote, __ATOMIC_RELAXED)) {
+		gp_cache_lock(cache);
+		gp_cache_drain(cache);
+		b = gp_cache_pop(cache, granules);
+		gp_cache_unlock(cache);
+	}
+	if (!b) {
+		rc = gp_serve(pool, cache, granules, &b);
+		if (rc)
+			return refuse(pool, rc);
+	}
+	finish(pool, cache, b, bytes, va);
+	return 0;
+}
+
+int gp_pool_alloc(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
+{
+	if (bytes == 0 || !va)
+		return -EINVAL;
+	uint32_t granules = round_request(pool, bytes);
+	struct gp_cache *cache = cache_of(pool);
+
+	if (likely(cache && gp_cache_try(cache))) {
+		struct gp_block *b = gp_cache_pop(cache, granules);
+
+		if (likely(b)) {
+			hand_out(pool, &cache->tally, b, bytes, va);
+			gp_cache_unlock(cache);
+			return 0;
+		}
+		gp_cache_unlock(cache);
+	}
+	return miss(pool, cache, granules, bytes, va);
+}
+
+/* ---- free ------------------------------------------------------------------------ */
+
+/* Takes a live block from the program; NULL if none starts at va. */
+static struct gp_block *claim(const struct gp_pool *pool, uint64_t va)
+{
+	uint64_t offset = va - pool->base;
+	uint64_t granule = offset >> GP_GRANULE_SHIFT;
+	uint64_t live = gp_tag(granule, GP_LIVE);
+	struct gp_slab *slab;
+	struct gp_block *b;
+
+	if (offset >= pool->arena_bytes || offset % GP_ALIGN_SMALL)
+		return NULL;
+	b = gp_arena_at(&pool->arena, granule, &slab);
+	if (slab)
+		b = gp_slab_at(slab, granule);
+	if (!b || !__atomic_compare_exchange_n(
+			  &b->tag, &live, gp_tag(granule, GP_CACHED), false,
+			  __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		return NULL;
+	return b;
+}
+
+/* Past the caches. */
+static cold void put_central(struct gp_pool *pool, struct gp_block *b)
+{
+	gp_lock(&pool->lock);
+	gp_reclaim_block(pool, b);
+	gp_unlock(&pool->lock);
+	if (pool->config.cache_policy == GP_CACHE_NONE)
+		gp_reclaim_release(pool, UINT64_MAX, UINT64_MAX);
+}
+
+static cold void overflow(struct gp_pool *pool, struct gp_cache *cache,
+			  bool large)
+{
+	gp_lock(&pool->lock);
+	gp_cache_flush(pool, cache, large);
+	gp_unlock(&pool->lock);
+}
+
+/* The books when the cache is busy, or there is none. */
+static cold void count_free(struct gp_pool *pool, struct gp_block *b,
+			    uint64_t waits)
+{
+	gp_lock(&pool->lock);
+	gp_tally_free(&pool->tally, gp_block_bytes(b), b->requested);
+	pool->tally.waits += waits;
+	gp_unlock(&pool->lock);
+}
+
+/* Not known idle: aside until a wait covers it. */
+static cold void put_aside(struct gp_pool *pool, struct gp_block *b)
+{
+	count_free(pool, b, 0);
+	gp_reclaim_set_aside(pool, b);
+}
+
+/* An idle block to where it came from. */
+static void put(struct gp_pool *pool, struct gp_block *b, uint64_t waits)
+{
+	struct gp_cache *cache = cache_of(pool);
+	uint32_t owner = b->owner;
+
+	if (likely(cache && gp_cache_try(cache))) {
+		gp_tally_free(&cache->tally, gp_block_bytes(b), b->requested);
+		cache->tally.waits += waits;
+		if (likely(owner == cache->number)) {
+			bool large = b->granules >= GP_CACHE_SMALL;
+			bool full = gp_cache_push(cache, b);
+
+			gp_cache_unlock(cache);
+			if (__builtin_expect(full, 0))
+				overflow(pool, cache, large);
+			return;
+		}
+		gp_cache_unlock(cache);
+	} else {
+		count_free(pool, b, waits);
+	}
+	if (likely(owner))
+		gp_cache_push_remote(pool->caches[owner], b);
+	else
+		put_central(pool, b);
+}
+
+int gp_pool_free(struct gp_pool *pool, uint64_t va)
+{
+	struct gp_block *b = claim(pool, va);
+	int rc;
+
+	if (!b)
+		return -ENOENT;
+	rc = gp_order_free(pool, &b->stamp);
+	if (__builtin_expect(b->stamp != 0, 0)) {
+		put_aside(pool, b);
+		return rc;
+	}
+	put(pool, b, 1);
+	if (__builtin_expect(
+		    __atomic_load_n(&pool->num_aside, __ATOMIC_RELAXED) != 0,
+		    0))
+		gp_reclaim_aside(pool);
+	return 0;
+}
+
+int gp_pool_free_idle(struct gp_pool *pool, uint64_t va)
+{
+	struct gp_block *b = claim(pool, va);
+
+	if (!b)
+		return -ENOENT;
+	put(pool, b, 0);
+	return 0;
+}

@@ -1,0 +1,233 @@
+/* Threads' caches: the cold side; see cache.h. */
+#include "pool/cache.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include "pool/reclaim.h"
+#include "pool/registry.h"
+#include "pool/state.h"
+
+/* How often a lock is tried before the thread sleeps for it. */
+#define SPINS  64
+#define YIELDS 64
+
+__thread struct gp_cache_tls gp_cache_tls;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t key; /* runs give_back() when a thread ends */
+static bool have_key;
+
+void gp_cache_lock(struct gp_cache *cache)
+{
+	const struct timespec nap = {.tv_nsec = 50000};
+
+	for (unsigned i = 0; !gp_cache_try(cache); i++) {
+		if (i >= SPINS + YIELDS)
+			nanosleep(&nap, NULL); /* the owner lost its core */
+		else if (i >= SPINS)
+			sched_yield();
+	}
+}
+
+/* ---- life -------------------------------------------------------------------- */
+
+/* The thread's caches wait for other threads. */
+static void give_back(void *arg)
+{
+	struct gp_cache_tls *tls = arg;
+
+	tls->exiting = true;
+	gp_registry_lock();
+	for (unsigned i = 0; i < GP_CACHE_POOLS; i++) {
+		struct gp_pool *pool = gp_registry_find(tls->at[i].serial);
+		struct gp_cache *cache = tls->at[i].cache;
+
+		tls->at[i].serial = 0;
+		if (!pool)
+			continue;
+		gp_lock(&pool->lock);
+		gp_cache_flush(pool, cache, false);
+		cache->spare = pool->spare_caches;
+		pool->spare_caches = cache;
+		gp_unlock(&pool->lock);
+	}
+	gp_registry_unlock();
+}
+
+static void make_key(void)
+{
+	have_key = pthread_key_create(&key, give_back) == 0;
+}
+
+/* A new cache, or one whose thread is gone. Under the pool's lock. */
+static struct gp_cache *obtain(struct gp_pool *pool)
+{
+	struct gp_cache *cache = pool->spare_caches;
+	uint32_t n = pool->num_caches;
+
+	if (cache) {
+		pool->spare_caches = cache->spare;
+		cache->spare = NULL;
+		return cache;
+	}
+	if (n == GP_CACHES_MAX)
+		return NULL;
+	cache = gp_objects_get(&pool->cache_objects);
+	if (!cache)
+		return NULL;
+	cache->number = n;
+	__atomic_store_n(&pool->caches[n], cache, __ATOMIC_RELEASE);
+	__atomic_store_n(&pool->num_caches, n + 1, __ATOMIC_RELEASE);
+	return cache;
+}
+
+struct gp_cache *gp_cache_make(struct gp_pool *pool)
+{
+	struct gp_cache_tls *tls = &gp_cache_tls;
+	struct gp_cache *cache;
+
+	if (tls->exiting || pool->slot >= GP_CACHE_POOLS ||
+	    pool->config.cache_policy == GP_CACHE_NONE)
+		return NULL;
+	pthread_once(&once, make_key);
+	if (!have_key || pthread_setspecific(key, tls))
+		return NULL;
+	gp_lock(&pool->lock);
+	cache = obtain(pool);
+	gp_unlock(&pool->lock);
+	if (!cache)
+		return NULL;
+	tls->at[pool->slot].serial = pool->serial;
+	tls->at[pool->slot].cache = cache;
+	return cache;
+}
+
+/* ---- contents --------------------------------------------------------------- */
+
+/* Moves a list to the front of a chain. */
+static void prepend(struct gp_block **chain, struct gp_block **list)
+{
+	struct gp_block *last = *list;
+
+	if (!last)
+		return;
+	while (last->right)
+		last = last->right;
+	last->right = *chain;
+	*chain = *list;
+	*list = NULL;
+}
+
+static struct gp_block *take_remote(struct gp_cache *cache)
+{
+	if (!__atomic_load_n(&cache->remote, __ATOMIC_RELAXED))
+		return NULL;
+	return __atomic_exchange_n(&cache->remote, NULL, __ATOMIC_ACQUIRE);
+}
+
+void gp_cache_drain(struct gp_cache *cache)
+{
+	struct gp_block *b = take_remote(cache);
+
+	while (b) {
+		struct gp_block *next = b->right;
+
+		gp_cache_push(cache, b);
+		b = next;
+	}
+}
+
+static void detach_small(struct gp_cache *cache, struct gp_block **chain)
+{
+	for (unsigned i = 0; i < GP_CACHE_SMALL / 64; i++) {
+		uint64_t word = cache->used[i];
+
+		cache->used[i] = 0;
+		for (; word; word &= word - 1) {
+			unsigned bit = (unsigned)__builtin_ctzll(word);
+
+			prepend(chain, &cache->bins[i * 64 + bit]);
+		}
+	}
+	cache->small = 0;
+}
+
+struct gp_block *gp_cache_detach(struct gp_cache *cache, bool large_only)
+{
+	struct gp_block *chain = NULL;
+
+	gp_cache_lock(cache);
+	for (unsigned i = 0; cache->large && i < GP_CACHE_LARGE; i++)
+		prepend(&chain, &cache->large_lists[i]);
+	cache->large = 0;
+	if (!large_only && cache->small)
+		detach_small(cache, &chain);
+	gp_cache_unlock(cache);
+	if (!large_only) {
+		struct gp_block *remote = take_remote(cache);
+
+		prepend(&chain, &remote);
+	}
+	return chain;
+}
+
+bool gp_cache_flush(struct gp_pool *pool, struct gp_cache *cache,
+		    bool large_only)
+{
+	struct gp_block *b = gp_cache_detach(cache, large_only);
+	bool any = b != NULL;
+
+	while (b) {
+		struct gp_block *next = b->right;
+
+		b->right = NULL;
+		gp_reclaim_block(pool, b);
+		b = next;
+	}
+	return any;
+}
+
+bool gp_cache_flush_all(struct gp_pool *pool)
+{
+	bool any = false;
+
+	for (uint32_t i = 1; i < pool->num_caches; i++)
+		any |= gp_cache_flush(pool, pool->caches[i], false);
+	return any;
+}
+
+/* ---- tallies ----------------------------------------------------------------- */
+
+/* Every tally at one moment: all caches are locked together. */
+void gp_cache_publish_all(struct gp_pool *pool)
+{
+	int64_t levels[GP_M_NUM], total[GP_M_NUM];
+	uint32_t n = pool->num_caches;
+
+	gp_tally_levels(&pool->tally, total);
+	for (uint32_t i = 1; i < n; i++) {
+		gp_cache_lock(pool->caches[i]);
+		gp_tally_levels(&pool->caches[i]->tally, levels);
+		for (int m = 0; m < GP_M_NUM; m++)
+			total[m] += levels[m];
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		struct gp_tally *tally =
+			i ? &pool->caches[i]->tally : &pool->tally;
+
+		gp_tally_levels(tally, levels);
+		for (int m = 0; m < GP_M_NUM; m++)
+			levels[m] = total[m] - levels[m];
+		gp_account_peak(&pool->account, tally, levels);
+	}
+	gp_account_fold(&pool->account, &pool->tally);
+	for (uint32_t i = 1; i < n; i++) {
+		gp_account_fold(&pool->account, &pool->caches[i]->tally);
+		gp_cache_unlock(pool->caches[i]);
+	}
+	__atomic_store_n(&pool->tally_slack,
+			 GP_LARGE_FROM +
+				 pool->account.sum[GP_M_ALLOCATED].peak / 256,
+			 __ATOMIC_RELAXED);
+}

@@ -1,0 +1,166 @@
+/*
+ * A thread's cache: freed blocks by exact size, for the thread that had them.
+ *
+ * The hit path of the pool. The owner works under the cache's own lock, one
+ * uncontended exchange on its own cache line; it never waits for it. Other
+ * threads push what they free onto `remote`, one atomic push, and may empty
+ * the cache on a cold path. A cache outlives its thread: blocks name it by
+ * number, and the next thread takes it over.
+ */
+#ifndef GP_POOL_CACHE_H
+#define GP_POOL_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pool/account.h"
+#include "pool/block.h"
+#include "pool/lock.h"
+#include "pool/pool.h"
+
+#define GP_CACHES_MAX       1024u /* threads with a cache, a pool */
+#define GP_CACHE_POOLS      16u   /* pools a thread has caches of */
+#define GP_CACHE_SMALL      (GP_LARGE_FROM >> GP_GRANULE_SHIFT) /* bins */
+#define GP_CACHE_LARGE      64u    /* hashed lists of large blocks */
+#define GP_CACHE_CHAIN      8u     /* blocks of a list that are looked at */
+#define GP_CACHE_MANY       16384u /* small blocks before they are given back */
+#define GP_CACHE_MANY_LARGE 128u
+
+struct gp_cache {
+	/* 1 while locked. Atomic; the owner only tries. */
+	uint32_t lock;
+	uint32_t number;       /* in gp_pool.caches; constant */
+	uint32_t small, large; /* blocks held; cache's lock */
+	struct gp_tally tally; /* cache's lock */
+
+	/* Cache's lock; linked by right. */
+	struct gp_block *large_lists[GP_CACHE_LARGE];
+	uint64_t used[GP_CACHE_SMALL / 64]; /* bins that may hold some */
+	struct gp_block *bins[GP_CACHE_SMALL];
+
+	/* Atomic stack of blocks that other threads freed. */
+	struct gp_block *remote __attribute__((aligned(64)));
+
+	struct gp_cache *spare; /* next without a thread; pool's lock */
+	void *link;             /* objects.h */
+};
+
+/* What a thread knows of its caches, by the pool's slot. */
+struct gp_cache_tls {
+	struct {
+		uint64_t serial; /* of the pool it belongs to */
+		struct gp_cache *cache;
+	} at[GP_CACHE_POOLS];
+	bool exiting; /* its caches were given back */
+};
+
+extern __thread struct gp_cache_tls gp_cache_tls;
+
+/* The calling thread's cache, made on first use. NULL: work without one. */
+struct gp_cache *gp_cache_make(struct gp_pool *pool);
+
+/* Everything in the cache, or only large blocks, as a chain by right; CACHED
+ * blocks of whoever calls. Waits for the owner's few instructions. */
+struct gp_block *gp_cache_detach(struct gp_cache *cache, bool large_only);
+
+/* What other threads freed comes into the cache. The caller holds its lock. */
+void gp_cache_drain(struct gp_cache *cache);
+
+/* Give back what this cache, or every cache of the pool, holds. Under the
+ * pool's lock. True if there was any. */
+bool gp_cache_flush(struct gp_pool *pool, struct gp_cache *cache,
+		    bool large_only);
+bool gp_cache_flush_all(struct gp_pool *pool);
+
+/* All tallies go into the pool's sums. Under the pool's lock. */
+void gp_cache_publish_all(struct gp_pool *pool);
+
+/* Blocking, for cold paths. */
+void gp_cache_lock(struct gp_cache *cache);
+
+static inline bool gp_cache_try(struct gp_cache *cache)
+{
+	if (__atomic_exchange_n(&cache->lock, 1, __ATOMIC_ACQUIRE))
+		return false;
+	gp_rank_enter(GP_RANK_CACHE);
+	return true;
+}
+
+static inline void gp_cache_unlock(struct gp_cache *cache)
+{
+	gp_rank_leave(GP_RANK_CACHE);
+	__atomic_store_n(&cache->lock, 0, __ATOMIC_RELEASE);
+}
+
+static inline struct gp_block **gp_cache_large_list(struct gp_cache *cache,
+						    uint32_t granules)
+{
+	return &cache->large_lists[(granules * 0x9e3779b1u) >> 26];
+}
+
+/* A block of exactly this size, or NULL. The caller holds the lock. */
+static inline struct gp_block *gp_cache_pop(struct gp_cache *cache,
+					    uint32_t granules)
+{
+	struct gp_block **link, *b;
+
+	if (granules < GP_CACHE_SMALL) {
+		b = cache->bins[granules];
+		if (!b)
+			return NULL;
+		cache->bins[granules] = b->right;
+		cache->small--;
+		return b;
+	}
+	if (!cache->large)
+		return NULL;
+	link = gp_cache_large_list(cache, granules);
+	for (unsigned i = 0; *link && i < GP_CACHE_CHAIN; i++) {
+		b = *link;
+		if (b->granules == granules) {
+			*link = b->right;
+			cache->large--;
+			return b;
+		}
+		link = &b->right;
+	}
+	return NULL;
+}
+
+/* A CACHED block comes in. True when there are too many now. The caller holds
+ * the lock. */
+static inline bool gp_cache_push(struct gp_cache *cache, struct gp_block *b)
+{
+	uint32_t granules = b->granules;
+	struct gp_block **list;
+
+	if (granules < GP_CACHE_SMALL) {
+		list = &cache->bins[granules];
+		if (!*list)
+			cache->used[granules / 64] |= 1ull << granules % 64;
+		b->right = *list;
+		*list = b;
+		return ++cache->small > GP_CACHE_MANY;
+	}
+	list = gp_cache_large_list(cache, granules);
+	b->right = *list;
+	*list = b;
+	return ++cache->large > GP_CACHE_MANY_LARGE;
+}
+
+/* Another thread gives a CACHED block to the cache it came from. */
+static inline void gp_cache_push_remote(struct gp_cache *cache,
+					struct gp_block *b)
+{
+	struct gp_block *head =
+		__atomic_load_n(&cache->remote, __ATOMIC_RELAXED);
+
+	do
+		b->right = head;
+	while (!__atomic_compare_exchange_n(&cache->remote, &head, b, true,
+					    __ATOMIC_RELEASE,
+					    __ATOMIC_RELAXED));
+}
+
+#endif
