@@ -14,7 +14,6 @@ where results differ. DIR/gpu-bench.json holds every figure.
 """
 
 import argparse
-import glob
 import json
 import os
 import sys
@@ -67,6 +66,12 @@ class Bench:
 
 # ---- pairs -------------------------------------------------------------------
 
+SIZES = (512, 65536, 1 << 20, 16 << 20)
+THREADS = (1, 2, 4, 8)
+LIVE_SIZES = (512, 1 << 20)
+LIVE = (1000, 100000)
+
+
 def torch_pairs_program(bench):
     """Builds programs/torch_pairs.cpp against this Python's PyTorch."""
     common.need_modules("torch")
@@ -94,11 +99,14 @@ def torch_pairs_program(bench):
 def pair_runs(bench):
     """(label, command, preloaded) of every run; a label becomes a column."""
     tool = common.build_cu("pairs", bench.programs, "static")
-    few, many = "512,65536,1048576,16777216", "1,8"
-    plain = ["--sizes", few, "--threads", many]
-    pooled = ["--sizes", few, "--threads", "1,2,4,8"]
-    live = ["--sizes", "512,1048576", "--live", "1000,100000"]
-    mixed = ["--sizes", "65536,1048576", "--threads", many, "--mix", "1"]
+
+    def words(numbers):
+        return ",".join(str(n) for n in numbers)
+
+    plain = ["--sizes", words(SIZES), "--threads", "1,8"]
+    pooled = ["--sizes", words(SIZES), "--threads", words(THREADS)]
+    live = ["--sizes", words(LIVE_SIZES), "--live", words(LIVE)]
+    mixed = ["--sizes", "65536,1048576", "--threads", "1,8", "--mix", "1"]
     malloc, stream = [tool, "--api", "malloc"], [tool, "--api", "async"]
     runs = []
     for label, command, preloaded in (("cudaMalloc", malloc, False),
@@ -109,8 +117,8 @@ def pair_runs(bench):
         runs.append((label, command + mixed, preloaded))
         # 100,000 plain cudaMallocs would take longer than all the rest.
         runs.append((label, command + (live if label != "cudaMalloc" else
-                                       ["--sizes", "512,1048576", "--live",
-                                        "1000"]), preloaded))
+                                       ["--sizes", words(LIVE_SIZES),
+                                        "--live", str(LIVE[0])]), preloaded))
     try:
         torch = torch_pairs_program(bench)
         runs.append(("PyTorch", [torch] + pooled, False))
@@ -121,20 +129,22 @@ def pair_runs(bench):
 
 
 def pool_alone(bench):
-    """The pool's own benchmark without any driver, if it was built."""
+    """The pool itself over a modelled driver, from build/tests/bench/pair:
+    rows like those of the other programs. None without that program."""
+    tool = os.path.join(bench.build, "tests", "bench", "pair")
+    if not os.path.exists(tool):
+        print("the pool alone not measured: no %s (make bench)" % tool)
+        return []
+    wanted = [(size, threads, 0) for size in SIZES for threads in THREADS]
+    wanted += [(size, 1, live) for size in LIVE_SIZES for live in LIVE]
     rows = []
-    for tool in sorted(glob.glob(os.path.join(bench.build, "tests", "bench",
-                                              "*"))):
-        if not os.access(tool, os.X_OK) or os.path.isdir(tool):
-            continue
-        name = os.path.basename(tool)
-        try:
-            run = bench.run("bench-" + name, [tool])
-        except Failure as reason:
-            print("%s: %s" % (name, reason))
-            continue
-        print("\n%s, without a card:\n%s" % (name, run.stdout.rstrip()))
-        rows.append({"name": name, "output": run.stdout})
+    for size, threads, live in wanted:
+        run = bench.run("pool-%d-%d-%d" % (size, threads, live),
+                        [tool, "--size", str(size), "--threads", str(threads),
+                         "--live", str(live)])
+        ns = json.loads(run.stdout)["ns"]
+        rows.append({"mix": 0, "live": live, "size": size, "threads": threads,
+                     "ns": ns, "pairs_per_s": threads * 1e9 / ns})
     return rows
 
 
@@ -156,6 +166,13 @@ def pairs(bench):
         for row in run.records("pair"):
             key = (row["mix"], row["live"], row["size"], row["threads"])
             found.setdefault(key, {})[label] = row
+    try:
+        for row in pool_alone(bench):
+            key = (row["mix"], row["live"], row["size"], row["threads"])
+            found.setdefault(key, {})["pool alone"] = row
+        columns.append("pool alone")
+    except Failure as reason:
+        failures.append(str(reason))
     rows = []
     for key in sorted(found):
         mix, live, size, threads = key
@@ -174,8 +191,7 @@ def pairs(bench):
         rows.append(cells)
     common.table(["pair"] + columns, rows)
     result = {"pair": [dict(row, allocator=label) for cells in found.values()
-                       for label, row in cells.items()],
-              "pool": pool_alone(bench)}
+                       for label, row in cells.items()]}
     if failures:
         raise Failure("\n".join(failures), result)
     return result
@@ -215,7 +231,7 @@ def bandwidth(bench):
 def memory_run(bench, nvml, model, label, env, preload):
     """One training run under a sampler; its figures and results."""
     command = [PYTHON, os.path.join(common.HERE, "models.py"), model,
-               "--steps", str(bench.args.steps or 25), "--warm", "5",
+               "--steps", str(bench.args.steps or 20), "--warm", "5",
                "--sample", "5"]
     with common.Sampler(nvml) as sampler:
         run = bench.run("memory-%s-%s" % (model, label), command, env, preload)
@@ -248,7 +264,7 @@ def memory(bench):
     cells, result, failures = [], [], []
     for model in bench.args.models.split(","):
         if cells and bench.left() < 60:
-            failures.append("%s: no time left" % model)
+            print("%s: no time left for it" % model)
             continue
         rows, results = {}, {}
         for label, env, preload in sides:
