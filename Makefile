@@ -42,6 +42,7 @@ CORE_SRC  := $(wildcard pool/*.c stats/*.c conf/*.c)
 SHIM_SRC  := $(wildcard shim/*.c)
 SHIM_ASM  := $(wildcard shim/*.S)
 SIM_SRC   := $(wildcard tests/sim/*.c)
+SIM_ASM   := $(wildcard tests/sim/*.S)
 RT_SRC    := $(wildcard tests/sim/cudart/*.c)
 REPLAY_SRC := $(wildcard pool/replay/*.c)
 UNIT_SRC  := $(wildcard tests/unit/*.c)
@@ -68,7 +69,7 @@ BENCHES := $(patsubst tests/bench/%.c,$(B)/tests/bench/%,$(BENCH_SRC))
 PROGS  := $(patsubst tests/programs/%.c,$(B)/tests/programs/%,$(PROG_SRC)) \
 	  $(patsubst tests/programs/rt_%.c,$(B)/tests/programs/rt_%-static,$(filter tests/programs/rt_%,$(PROG_SRC)))
 
-.PHONY: all deps demo test bench fuzz lint gpu-test gpu-bench install clean help format headers readme
+.PHONY: all deps demo test bench fuzz lint gpu-test gpu-bench install clean help format headers work-table readme
 all: $(LIB) $(SIM) $(RT) $(RT_A) $(REPLAY) $(EXAMPLES) $(CONF_DOC)
 
 help:
@@ -82,6 +83,7 @@ help:
 	@echo 'make fuzz          longer random runs'
 	@echo 'make readme        the configuration table in the README'
 	@echo 'make lint          clang-format, clang-tidy, cppcheck'
+	@echo 'make work-table    the hooks of new cuda.h entry points'
 	@echo 'make gpu-test      programs on a real card, plain and preloaded'
 	@echo 'make gpu-bench     timings on a real card'
 	@echo 'make install       PREFIX=/usr/local'
@@ -111,15 +113,19 @@ $(B)/obj/%.c.o: %.c | headers
 $(B)/obj/%.S.o: %.S
 	$(say) AS $<
 	@mkdir -p $(@D)
-	$(Q)$(CC) -g -fPIC -I. -MMD -MP -c -o $@ $<
+	$(Q)$(CC) -g -fPIC -I. -DCUDA_VERSION=$(CUDA_VERSION) -MMD -MP -c -o $@ $<
 
 # ---- the library -----------------------------------------------------------
 
 # The export map comes from the hook table: a row is an export.
-$(B)/exports.map: shim/exports.map.in shim/hooks.def Makefile | headers
+$(B)/exports.map: shim/exports.map.in shim/hooks.def shim/work.def Makefile | headers
 	$(say) GEN $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) -E -P -x c -I. -DCUDA_VERSION=$(CUDA_VERSION) -o $@ $<
+
+# From the newest header; what older ones lack is left out by its version.
+work-table: | headers
+	$(Q)$(PYTHON) shim/work_table.py --include $(CUDA_INC) --cc "$(CC)"
 
 # GP_NODEFS: sanitizer runtimes are resolved at load time.
 $(LIB): $(call obj,$(SHIM_SRC) $(SHIM_ASM) $(CORE_SRC)) $(B)/exports.map
@@ -135,7 +141,7 @@ $(CORE): $(call obj,$(CORE_SRC))
 
 # ---- simulated driver and runtime ----------------------------------------
 
-$(SIM): $(call obj,$(SIM_SRC))
+$(SIM): $(call obj,$(SIM_SRC) $(SIM_ASM))
 	$(say) LINK $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,libcuda.so.1 \
@@ -146,7 +152,7 @@ $(RT): $(call obj,$(RT_SRC))
 	$(say) LINK $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,libcudart.so.13 \
-		$(if $(wildcard tests/sim/cudart/exports.map),-Wl,--version-script=tests/sim/cudart/exports.map) \
+		$(if $(wildcard tests/sim/cudart/exports.map),-Xlinker --version-script=tests/sim/cudart/exports.map) \
 		-o $@ $^ -ldl -lpthread
 	$(Q)ln -sf libcudart.so.13 $(@D)/libcudart.so
 

@@ -6,9 +6,9 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>
-#include <string.h>
 
 #include "shim/hooks.h"
+#include "shim/names.h"
 #include "shim/state.h"
 
 typedef void *dlsym_fn(void *handle, const char *name);
@@ -51,32 +51,12 @@ void *gp_dlsym(void *handle, const char *name)
 	return (real ? real : gp_dlsym_init())(handle, name);
 }
 
-/* True for a name in the hook table. The match is exact, so neither curl_easy
+/* True for the driver's and the runtime's functions alone: neither curl_easy
  * nor cublasCreate goes any further. */
-static bool is_hooked(const char *name, bool *runtime)
+static bool may_be_cuda(const char *name)
 {
-	static const char *const driver[] = {
-#define GP_HOOK(name) #name,
-#include "shim/hooks.def"
-	};
-	static const char *const cudart[] = {
-#define GP_RUNTIME(name) #name,
-#include "shim/hooks.def"
-	};
-
-	*runtime = strncmp(name, "cuda", 4) == 0;
-	if (*runtime) {
-		for (size_t i = 0; i < sizeof(cudart) / sizeof(*cudart); i++)
-			if (!strcmp(name, cudart[i]))
-				return true;
-		return false;
-	}
-	if (name[2] < 'A' || name[2] > 'Z')
-		return false;
-	for (size_t i = 0; i < sizeof(driver) / sizeof(*driver); i++)
-		if (!strcmp(name, driver[i]))
-			return true;
-	return false;
+	return (name[2] >= 'A' && name[2] <= 'Z') ||
+	       (name[2] == 'd' && name[3] == 'a');
 }
 
 /*
@@ -88,18 +68,26 @@ static bool is_hooked(const char *name, bool *runtime)
  */
 void *gp_dlsym_cuda(void *handle, const char *name, const void *caller)
 {
-	bool runtime;
+	enum gp_name kind;
+	void *found;
 
-	if (handle == RTLD_DEFAULT || handle == RTLD_NEXT ||
-	    !is_hooked(name, &runtime))
+	if (handle == RTLD_DEFAULT || handle == RTLD_NEXT || !may_be_cuda(name))
 		return NULL;
-
-	void *found = gp_dlsym(handle, name);
-
+	kind = gp_name_find(name);
+	if (kind == GP_NAME_KNOWN || (kind == GP_NAME_OTHER && name[2] == 'd'))
+		return NULL;
+	found = gp_dlsym(handle, name);
 	if (!found || !gp_may_intercept() || gp_is_driver_code(caller))
 		return NULL;
-	if (runtime)
+	switch (kind) {
+	case GP_NAME_HOOKED:
+		gp_real_learn(found);
+		return gp_hook_of(found);
+	case GP_NAME_RUNTIME:
 		return gp_runtime_hook_of(found, name);
-	gp_real_learn(found);
-	return gp_hook_of(found);
+	default:
+		if (gp_is_driver_code(found))
+			gp_work_note_unknown(name);
+		return NULL;
+	}
 }

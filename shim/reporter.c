@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -19,6 +20,7 @@
 #include "conf/conf.h"
 #include "shim/context.h"
 #include "shim/hooks.h"
+#include "shim/names.h"
 #include "shim/reporter.h"
 #include "shim/state.h"
 #include "shim/tracer.h"
@@ -72,6 +74,34 @@ static size_t fill_settings(struct gp_report_setting *settings)
 	return n;
 }
 
+/* What the settings gave rise to, and work that goes unseen. Caller holds
+ * report_lock. */
+static void fill_notes(struct gp_report *report)
+{
+	static const char *notes[GP_MAX_NOTES + 1];
+	static char text[128 + GP_MAX_UNKNOWN * 64];
+	const char *const *settings, *const *names;
+	size_t n = gp_setting_notes(&settings);
+	size_t num_names = gp_work_unknown(&names);
+	size_t length;
+
+	memcpy(notes, settings, n * sizeof(*notes));
+	if (num_names) {
+		length =
+			(size_t)snprintf(text, sizeof(text),
+					 "driver entry points newer than this "
+					 "gpupool, which does not see the work "
+					 "they submit:");
+		for (size_t i = 0; i < num_names; i++)
+			length += (size_t)snprintf(
+				text + length, sizeof(text) - length, "%s %s",
+				i ? "," : "", names[i]);
+		notes[n++] = text;
+	}
+	report->notes = notes;
+	report->num_notes = n;
+}
+
 /* The figures of this moment. Caller holds report_lock. */
 static void fill_report(struct gp_report *report, enum gp_report_reason reason)
 {
@@ -100,7 +130,7 @@ static void fill_report(struct gp_report *report, enum gp_report_reason reason)
 		gp_kind_get((enum gp_kind)i, &report->kinds[i]);
 	report->num_settings = fill_settings(settings);
 	report->settings = settings;
-	report->num_notes = gp_setting_notes(&report->notes);
+	fill_notes(report);
 }
 
 static void tell_written(const struct gp_report *report, int rc,

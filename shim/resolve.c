@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "shim/hooks.h"
+#include "shim/names.h"
 #include "shim/state.h"
 
 const struct gp_real *gp_real_table;
@@ -31,6 +32,29 @@ static const struct row rows[] = {
 
 #define NUM_ROWS (sizeof(rows) / sizeof(*rows))
 
+/* Entry points without a body of ours. */
+static const char *const known[] = {
+#define GP_WORK_KNOWN(name) #name,
+#include "shim/work.def"
+};
+
+#define NUM_KNOWN   (sizeof(known) / sizeof(*known))
+#define NUM_ENTRIES 2048
+
+_Static_assert(NUM_ROWS + NUM_KNOWN < NUM_ENTRIES / 2,
+	       "the table of functions is too full");
+
+/* What is published: `real` is its first member. */
+struct driver {
+	struct gp_real real;
+	const void *image; /* where libcuda is loaded; NULL: unknown */
+	/* The driver's functions by address. */
+	struct entry {
+		void *function; /* NULL: empty */
+		void *hook;     /* NULL: none */
+	} entries[NUM_ENTRIES];
+};
+
 static CUresult answer_not_found(void)
 {
 	return CUDA_ERROR_NOT_FOUND;
@@ -46,36 +70,76 @@ static void **slot(struct gp_real *table, const struct row *row)
 	return (void **)((char *)table + row->offset);
 }
 
-/* `handle` NULL: no driver in this process, everything answers so. */
-static void fill(struct gp_real *table, void *handle)
+/* The entry of `function`, or the empty one where it would go. */
+static struct entry *probe(struct driver *driver, const void *function)
 {
-	for (size_t i = 0; i < NUM_ROWS; i++) {
-		void *real = handle ? gp_dlsym(handle, rows[i].name)
-				    : (void *)answer_not_initialized;
+	/* Functions are aligned to 16: the low bits say nothing. */
+	size_t at = ((uintptr_t)function >> 4) * 0x9e3779b97f4a7c15u >> 32;
 
-		*slot(table, &rows[i]) = real ? real : (void *)answer_not_found;
+	for (;; at++) {
+		struct entry *entry = &driver->entries[at % NUM_ENTRIES];
+
+		if (!entry->function || entry->function == function)
+			return entry;
 	}
+}
+
+/* Two names may be one function: the hooked one counts. */
+static void enter(struct driver *driver, void *function, void *hook)
+{
+	struct entry *entry = probe(driver, function);
+
+	entry->function = function;
+	if (!entry->hook)
+		entry->hook = hook;
+}
+
+static void fill(struct driver *driver, void *handle)
+{
+	Dl_info info;
+
+	for (size_t i = 0; i < NUM_ROWS; i++) {
+		void *real = gp_dlsym(handle, rows[i].name);
+
+		if (real) {
+			enter(driver, real, rows[i].hook);
+			if (!driver->image && dladdr(real, &info))
+				driver->image = info.dli_fbase;
+		}
+		*slot(&driver->real, &rows[i]) =
+			real ? real : (void *)answer_not_found;
+	}
+	for (size_t i = 0; i < NUM_KNOWN; i++) {
+		void *real = gp_dlsym(handle, known[i]);
+
+		if (real)
+			enter(driver, real, NULL);
+	}
+	/* What this driver lacks is no error of the program, which may ask
+	 * dlerror() next. */
+	dlerror();
 }
 
 /* Takes over `handle` (NULL allowed). Returns what is published. */
 static const struct gp_real *publish(void *handle)
 {
 	const struct gp_real *expected = NULL;
-	struct gp_real *table;
+	struct driver *driver;
 
 	if (!handle)
 		return NULL;
-	table = malloc(sizeof(*table));
-	if (!table)
+	driver = calloc(1, sizeof(*driver));
+	if (!driver)
 		return NULL;
-	fill(table, handle);
+	fill(driver, handle);
 	if (__atomic_compare_exchange_n(&gp_real_table, &expected,
-					(const struct gp_real *)table, false,
-					__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+					(const struct gp_real *)&driver->real,
+					false, __ATOMIC_ACQ_REL,
+					__ATOMIC_ACQUIRE)) {
 		gp_prove_interception();
-		return table;
+		return &driver->real;
 	}
-	free(table);
+	free(driver);
 	return expected;
 }
 
@@ -110,7 +174,9 @@ __attribute__((noinline, cold)) const struct gp_real *gp_real_find(void)
 		return table;
 	/* Every writer writes the same values. */
 	if (!__atomic_load_n(&absent_once, __ATOMIC_ACQUIRE)) {
-		fill(&absent, NULL);
+		for (size_t i = 0; i < NUM_ROWS; i++)
+			*slot(&absent, &rows[i]) =
+				(void *)answer_not_initialized;
 		__atomic_store_n(&absent_once, 1, __ATOMIC_RELEASE);
 	}
 	return &absent;
@@ -118,27 +184,53 @@ __attribute__((noinline, cold)) const struct gp_real *gp_real_find(void)
 
 __attribute__((noinline, cold)) void gp_real_learn(void *function)
 {
-	Dl_info info;
+	Dl_info info, own;
 
 	if (__atomic_load_n(&gp_real_table, __ATOMIC_ACQUIRE))
 		return;
 	if (!dladdr(function, &info) || !info.dli_fname)
 		return;
+	/* Looked up in the whole program, our own export is what comes first:
+	 * no driver to learn from. */
+	if (dladdr(&gp_real_table, &own) && own.dli_fbase == info.dli_fbase)
+		return;
 	publish(dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD));
+}
+
+/* The entry of `function`; NULL when the driver's known ones do not hold it. */
+static const struct entry *find(void *function)
+{
+	struct driver *driver = (struct driver *)__atomic_load_n(
+		&gp_real_table, __ATOMIC_ACQUIRE);
+	const struct entry *entry;
+
+	if (!driver || !function)
+		return NULL;
+	entry = probe(driver, function);
+	return entry->function ? entry : NULL;
 }
 
 void *gp_hook_of(void *function)
 {
-	const struct gp_real *real =
-		__atomic_load_n(&gp_real_table, __ATOMIC_ACQUIRE);
+	const struct entry *entry = find(function);
 
-	if (!real)
-		return function;
-	for (size_t i = 0; i < NUM_ROWS; i++)
-		if (rows[i].hook &&
-		    *slot((struct gp_real *)real, &rows[i]) == function)
-			return rows[i].hook;
-	return function;
+	return entry && entry->hook ? entry->hook : function;
+}
+
+/* The driver hands out a function that no known name has. Asked for an old
+ * name it may answer with a new version: the function's own name counts. */
+static __attribute__((noinline, cold)) void note_unknown(const char *symbol,
+							 void *function)
+{
+	const struct driver *driver = (const struct driver *)gp_real();
+	Dl_info info;
+
+	if (!dladdr(function, &info) || info.dli_fbase != driver->image)
+		return;
+	if (info.dli_saddr == function && info.dli_sname)
+		symbol = info.dli_sname;
+	if (!gp_work_is_known(symbol))
+		gp_work_note_unknown(symbol);
 }
 
 bool gp_is_driver_code(const void *address)
@@ -155,11 +247,18 @@ bool gp_is_driver_code(const void *address)
 	       !strncmp(base, "libnvidia-", 10);
 }
 
-static void substitute(void **function, const void *caller)
+static void substitute(const char *symbol, void **function, const void *caller)
 {
-	if (function && *function && gp_may_intercept() &&
-	    !gp_is_driver_code(caller))
-		*function = gp_hook_of(*function);
+	const struct entry *entry;
+
+	if (!function || !*function || !gp_may_intercept() ||
+	    gp_is_driver_code(caller))
+		return;
+	entry = find(*function);
+	if (!entry)
+		note_unknown(symbol, *function);
+	else if (entry->hook)
+		*function = entry->hook;
 }
 
 /* CUDA 11.3's form. Called before cuInit by everybody. */
@@ -169,7 +268,7 @@ CUresult cuGetProcAddress(const char *symbol, void **pfn, int version,
 	CUresult rc = gp_real()->cuGetProcAddress(symbol, pfn, version, flags);
 
 	if (rc == CUDA_SUCCESS)
-		substitute(pfn, __builtin_return_address(0));
+		substitute(symbol, pfn, __builtin_return_address(0));
 	return rc;
 }
 
@@ -181,6 +280,6 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int version,
 						     flags, status);
 
 	if (rc == CUDA_SUCCESS)
-		substitute(pfn, __builtin_return_address(0));
+		substitute(symbol, pfn, __builtin_return_address(0));
 	return rc;
 }

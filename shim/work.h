@@ -1,0 +1,117 @@
+/*
+ * The door through which gpupool sees the program's work: every launch, copy,
+ * set, record, wait and synchronisation passes gp_work_begin() before the
+ * driver gets it and gp_work_end() after it answered.
+ *
+ * work.def, made from cuda.h, says which entry points these are and what each
+ * one is; the bodies in work_hooks.c do nothing but call these two and the
+ * driver. What is to happen with the work stands behind gp_work_enter() and
+ * gp_work_leave(), which nothing reaches while gp_work_on is 0.
+ *
+ * CUDA calls come from any thread, also from several at once into one stream,
+ * and nest: a host function that the driver runs inside a call may call again.
+ * Nothing here blocks or keeps a lock while the driver has the call.
+ */
+#ifndef GP_SHIM_WORK_H
+#define GP_SHIM_WORK_H
+
+#include "shim/hooks.h"
+
+/* What a call does. "The stream" and "the event" are those of struct gp_work,
+ * "object" its object. */
+enum gp_work_class {
+	GP_WORK_SUBMIT,       /* puts work into the stream and returns */
+	GP_WORK_GRAPH,        /* likewise, a CUgraphExec (object) */
+	GP_WORK_SYNC_COPY,    /* a copy without a stream: in the default one */
+	GP_WORK_SYNC_SET,     /* a set without a stream: likewise */
+	GP_WORK_EVENT_RECORD, /* the event behind what is in the stream */
+	GP_WORK_STREAM_WAIT,  /* what follows in the stream behind the event */
+	GP_WORK_CTX_RECORD,   /* the event behind all of a CUcontext (object) */
+	GP_WORK_CTX_WAIT,     /* all of a CUcontext (object) behind the event */
+	GP_WORK_GREEN_RECORD, /* the same with a CUgreenCtx (object) */
+	GP_WORK_GREEN_WAIT,
+	GP_WORK_STREAM_SYNC,   /* the host waits for the stream */
+	GP_WORK_STREAM_QUERY,  /* success: the stream is idle */
+	GP_WORK_EVENT_SYNC,    /* the host waits for the event */
+	GP_WORK_EVENT_QUERY,   /* success: the event is complete */
+	GP_WORK_EVENT_ELAPSED, /* success: it and the CUevent object are */
+	GP_WORK_CTX_SYNC,      /* the host waits for a CUcontext (object), or
+				  the current one (NULL) */
+	GP_WORK_CAPTURE,       /* begins or ends a capture in the stream */
+	GP_WORK_CREATE,        /* success: a new CUstream or CUevent is where
+				  object points to */
+	GP_WORK_DESTROY,       /* of the stream, or of the event */
+	GP_WORK_NUM_CLASSES
+};
+
+enum gp_work_flags {
+	/* It may write memory that the host reads, or read memory that the
+	 * host writes: a free that does not wait must wait for this. */
+	GP_WORK_HOST = 1,
+	/* It returns after the copy and all before it in the stream, provided
+	 * that the destination is host memory. */
+	GP_WORK_DRAINS = 2,
+};
+
+/* GP_WORK_ID_cuLaunchKernel and so on: index of gp_work_rows. */
+enum gp_work_id {
+#define GP_WORK(name, ...)      GP_WORK_ID_##name,
+#define GP_WORK_HAND(name, ...) GP_WORK_ID_##name,
+#include "shim/work.def"
+	GP_WORK_NUM_IDS
+};
+
+struct gp_work_row {
+	const char *name;
+	enum gp_work_class class;
+	CUstream default_stream; /* what a NULL stream means; NULL: no stream */
+	unsigned flags;          /* enum gp_work_flags */
+};
+
+extern const struct gp_work_row gp_work_rows[GP_WORK_NUM_IDS];
+
+/* One call, from begin to end. Lives on the caller's stack; only its thread
+ * uses it. All but `on` is set only where `on` is. */
+struct gp_work {
+	int on; /* seen by gp_work_enter() */
+	enum gp_work_id id;
+	/* As the driver takes it: a NULL stream has become CU_STREAM_LEGACY or
+	 * CU_STREAM_PER_THREAD. NULL where the class has no stream. */
+	CUstream stream;
+	CUevent event; /* NULL where the class has none */
+	void *object;  /* by class, else NULL */
+};
+
+/* Whether calls are watched. Synchronization: atomic, relaxed; a call that
+ * began unwatched ends so. */
+extern int gp_work_on;
+
+/* Watch from now on, or no longer. Thread-safe. */
+void gp_work_watch(bool on);
+
+/* Out of line: before the driver gets the call, and after it answered `rc`.
+ * Both may call the driver through gp_real(), which is not watched. */
+void gp_work_enter(struct gp_work *work, enum gp_work_id id, CUstream stream,
+		   void *object, CUevent event);
+void gp_work_leave(struct gp_work *work, CUresult rc);
+
+/* Watched calls of one class so far, of all threads. Thread-safe; exact once
+ * the threads that count are done. */
+uint64_t gp_work_calls(enum gp_work_class class);
+
+/* `stream` as the program gave it. */
+static inline void gp_work_begin(struct gp_work *work, enum gp_work_id id,
+				 CUstream stream, void *object, CUevent event)
+{
+	work->on = __atomic_load_n(&gp_work_on, __ATOMIC_RELAXED);
+	if (__builtin_expect(work->on, 0))
+		gp_work_enter(work, id, stream, object, event);
+}
+
+static inline void gp_work_end(struct gp_work *work, CUresult rc)
+{
+	if (__builtin_expect(work->on, 0))
+		gp_work_leave(work, rc);
+}
+
+#endif

@@ -1,0 +1,66 @@
+/*
+ * Work whose streams no parameter names: several of them in a list, or one
+ * that counts only under a flag.
+ */
+#include "shim/work.h"
+
+/* A launch goes to each device once, and no host has more of them; the driver
+ * refuses a longer list. */
+#define MAX_DEVICES 128
+
+CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launches,
+					      unsigned count, unsigned flags)
+{
+	const enum gp_work_id id =
+		GP_WORK_ID_cuLaunchCooperativeKernelMultiDevice;
+	struct gp_work works[MAX_DEVICES];
+	unsigned watched = launches && count <= MAX_DEVICES ? count : 0;
+	CUresult rc;
+
+	for (unsigned i = 0; i < watched; i++)
+		gp_work_begin(&works[i], id, launches[i].hStream, NULL, NULL);
+	rc = gp_real()->cuLaunchCooperativeKernelMultiDevice(launches, count,
+							     flags);
+	for (unsigned i = watched; i-- > 0;)
+		gp_work_end(&works[i], rc);
+	return rc;
+}
+
+/* Submits only where it is asked to upload the graph. */
+static bool uploads(const CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+{
+	return params && params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
+}
+
+CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph,
+				      CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+{
+	struct gp_work work;
+	CUresult rc;
+
+	if (!uploads(params))
+		return gp_real()->cuGraphInstantiateWithParams(exec, graph,
+							       params);
+	gp_work_begin(&work, GP_WORK_ID_cuGraphInstantiateWithParams,
+		      params->hUploadStream, NULL, NULL);
+	rc = gp_real()->cuGraphInstantiateWithParams(exec, graph, params);
+	gp_work_end(&work, rc);
+	return rc;
+}
+
+CUresult
+cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph,
+				  CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+{
+	struct gp_work work;
+	CUresult rc;
+
+	if (!uploads(params))
+		return gp_real()->cuGraphInstantiateWithParams_ptsz(exec, graph,
+								    params);
+	gp_work_begin(&work, GP_WORK_ID_cuGraphInstantiateWithParams_ptsz,
+		      params->hUploadStream, NULL, NULL);
+	rc = gp_real()->cuGraphInstantiateWithParams_ptsz(exec, graph, params);
+	gp_work_end(&work, rc);
+	return rc;
+}
