@@ -13,6 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 GPU = os.path.join(HERE, 'gpu')
 sys.path.insert(0, GPU)
 import common  # noqa: E402  (found through the line above)
+import machine  # noqa: E402
 import run  # noqa: E402
 
 # Stands for a preloaded program: writes its report as gpupool would, with
@@ -83,7 +84,7 @@ class Verdicts(unittest.TestCase):
                              ('report', '0 exit reports'),
                              ('text', 'no text')):
             with self.subTest(wrong=wrong):
-                with self.assertRaisesRegex(common.Failure, words):
+                with self.assertRaisesRegex(machine.Failure, words):
                     self.pair(wrong)
 
 

@@ -20,7 +20,11 @@ import sys
 import time
 
 import common
-from common import Failure, Run, Skip, median
+import machine
+import nvml
+import reports
+from common import Run, median
+from machine import Failure, Skip
 
 PYTHON = sys.executable
 UNCACHED = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
@@ -53,14 +57,14 @@ class Bench:
             os.makedirs(where, exist_ok=True)
             env = common.preload_env(self.library, where, env, self.args.conf)
         else:
-            env = common.plain_env(env)
+            env = machine.plain_env(env)
         run = Run(command, env, os.path.join(self.out, name),
                   self.args.timeout)
         return run.check(name)
 
     def report(self, run):
         """The exit report of a preloaded run."""
-        return common.sane_exit_report(os.path.join(self.out, "reports"),
+        return reports.sane_exit_report(os.path.join(self.out, "reports"),
                                        run.pid)
 
 
@@ -74,17 +78,17 @@ LIVE = (1000, 100000)
 
 def torch_pairs_program(bench):
     """Builds programs/torch_pairs.cpp against this Python's PyTorch."""
-    common.need_modules("torch")
+    machine.need_modules("torch")
     import importlib.util
     place = os.path.dirname(importlib.util.find_spec("torch").origin)
     include, lib = os.path.join(place, "include"), os.path.join(place, "lib")
     if not os.path.exists(os.path.join(lib, "libc10_cuda.so")):
         raise Skip("this PyTorch has no libc10_cuda")
-    home = common.cuda_home()
+    home = machine.cuda_home()
     if not home:
         raise Skip("no CUDA headers (set CUDA_HOME)")
-    runtime = common.cudart()
-    source = os.path.join(common.PROGRAMS, "torch_pairs.cpp")
+    runtime = machine.cudart()
+    source = os.path.join(machine.PROGRAMS, "torch_pairs.cpp")
     output = os.path.join(bench.programs, "torch_pairs")
     # The libraries need one another: found through our rpath, not theirs.
     command = [os.environ.get("CXX", "c++"), "-O2", "-std=c++17", "-w",
@@ -93,12 +97,12 @@ def torch_pairs_program(bench):
                "-Wl,--disable-new-dtags", source, "-o", output,
                "-L" + lib, "-lc10_cuda", "-lc10", runtime, "-lpthread"]
     command += ["-Wl,-rpath," + d for d in (lib, os.path.dirname(runtime))]
-    return common.build(source, output, command)
+    return machine.build(source, output, command)
 
 
 def pair_runs(bench):
     """(label, command, preloaded) of every run; a label becomes a column."""
-    tool = common.build_cu("pairs", bench.programs, "static")
+    tool = machine.build_cu("pairs", bench.programs, "static")
 
     def words(numbers):
         return ",".join(str(n) for n in numbers)
@@ -201,7 +205,7 @@ def pairs(bench):
 
 def bandwidth(bench):
     """Copies between large buffers, TB/s read and written together."""
-    tool = common.build_cu("bandwidth", bench.programs, "static")
+    tool = machine.build_cu("bandwidth", bench.programs, "static")
     found = {}
     for turn in range(3):
         for label, preloaded in (("plain", False), ("gpupool", True)):
@@ -228,12 +232,12 @@ def bandwidth(bench):
 
 # ---- memory ------------------------------------------------------------------
 
-def memory_run(bench, nvml, model, label, env, preload):
+def memory_run(bench, meter, model, label, env, preload):
     """One training run under a sampler; its figures and results."""
-    command = [PYTHON, os.path.join(common.HERE, "models.py"), model,
+    command = [PYTHON, os.path.join(machine.HERE, "models.py"), model,
                "--steps", str(bench.args.steps or 20), "--warm", "5",
                "--sample", "5"]
-    with common.Sampler(nvml) as sampler:
+    with nvml.Sampler(meter) as sampler:
         run = bench.run("memory-%s-%s" % (model, label), command, env, preload)
     figures = run.records("figures")[-1]
     by_process = sampler.process_peak
@@ -257,8 +261,8 @@ def memory_run(bench, nvml, model, label, env, preload):
 
 def memory(bench):
     """Peak of the process's memory, less its context: MiB as NVML sees it."""
-    common.need_modules("torch", "torchvision", "transformers")
-    nvml = common.Nvml()
+    machine.need_modules("torch", "torchvision", "transformers")
+    meter = nvml.Nvml()
     sides = (("native", {}, False), ("expandable", EXPANDABLE, False),
              ("gpupool", UNCACHED, True))
     cells, result, failures = [], [], []
@@ -269,7 +273,7 @@ def memory(bench):
         rows, results = {}, {}
         for label, env, preload in sides:
             try:
-                rows[label], results[label] = memory_run(bench, nvml, model,
+                rows[label], results[label] = memory_run(bench, meter, model,
                                                          label, env, preload)
             except Failure as reason:
                 failures.append(str(reason))
@@ -311,9 +315,9 @@ def memory(bench):
 
 def speed(bench):
     """Step time: PyTorch's own cache against uncached over gpupool."""
-    common.need_modules("torch", "torchvision", "transformers")
+    machine.need_modules("torch", "torchvision", "transformers")
     names = bench.args.speed_models
-    command = [PYTHON, os.path.join(common.HERE, "models.py"), names,
+    command = [PYTHON, os.path.join(machine.HERE, "models.py"), names,
                "--steps", str(bench.args.steps or 40), "--warm", "10",
                "--nondeterministic"]
     sides = [("native", {}, False), ("gpupool", UNCACHED, True)]
@@ -392,7 +396,7 @@ def main(argv=None):
     if not os.path.exists(bench.library):
         sys.exit("no %s: run make first" % bench.library)
     try:
-        name = common.card()
+        name = machine.card()
     except Skip as reason:
         print("skipped: %s" % reason)
         return 0

@@ -313,7 +313,7 @@ class MemoryWatch:
 def make_deterministic(wanted):
     """The same operations in the same order each run, as far as PyTorch can;
     an operation that cannot only warns."""
-    torch.use_deterministic_algorithms(wanted, warn_only=True)
+    torch.use_deterministic_algorithms(wanted)
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = wanted
     if hasattr(torch.utils, "deterministic"):

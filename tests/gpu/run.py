@@ -19,7 +19,10 @@ import threading
 import time
 
 import common
-from common import Failure, Run, Skip
+import machine
+import reports
+from common import Run
+from machine import Failure, Skip
 
 PYTHON = sys.executable
 
@@ -53,7 +56,7 @@ class Context:
         with lock:
             while len(runs) < (1 if self.quick else 2):
                 name = "plain-%d" % (len(runs) + 1)
-                run = Run(command, common.plain_env(env), self.log(case, name),
+                run = Run(command, machine.plain_env(env), self.log(case, name),
                           self.timeout)
                 run.check("plain run")
                 runs.append(run)
@@ -77,7 +80,7 @@ def pair(context, case, command, env=None):
     run = Run(command, common.preload_env(context.library, where, env),
               context.log(case, "preloaded"), context.timeout)
     run.check("preloaded run")
-    report = common.sane_exit_report(where, run.pid)
+    report = reports.sane_exit_report(where, run.pid)
     return {"plain_s": min(r.seconds for r in runs),
             "preloaded_s": run.seconds, "peak_bytes": report.peak(),
             "reserved_bytes": report.gauge("reserved_bytes", "peak"),
@@ -89,26 +92,26 @@ def pair(context, case, command, env=None):
 
 def c_static(context, case):
     """C program, static cudart."""
-    return pair(context, case, [common.build_c("runtime", context.programs,
+    return pair(context, case, [machine.build_c("runtime", context.programs,
                                                "static")])
 
 
 def c_shared(context, case):
     """C program, shared cudart."""
-    return pair(context, case, [common.build_c("runtime", context.programs,
+    return pair(context, case, [machine.build_c("runtime", context.programs,
                                                "shared")])
 
 
 def c_driver(context, case):
     """C program, driver API, kernels as PTX."""
-    return pair(context, case, [common.build_c("driver", context.programs,
+    return pair(context, case, [machine.build_c("driver", context.programs,
                                                "driver")])
 
 
 def torch_command(context, model, *more):
-    common.need_modules("torch", *(["torchvision"] if model == "resnet50"
+    machine.need_modules("torch", *(["torchvision"] if model == "resnet50"
                                    else []))
-    return [PYTHON, os.path.join(common.HERE, "models.py"), model,
+    return [PYTHON, os.path.join(machine.HERE, "models.py"), model,
             "--steps", "20" if context.quick else "50"] + list(more)
 
 
@@ -132,12 +135,12 @@ def torch_resnet(context, case):
 
 
 def program(name):
-    return [PYTHON, os.path.join(common.PROGRAMS, name + ".py")]
+    return [PYTHON, os.path.join(machine.PROGRAMS, name + ".py")]
 
 
 def cupy(context, case):
     """CuPy with set_allocator(None)."""
-    common.need_modules("cupy", "numpy")
+    machine.need_modules("cupy", "numpy")
     return pair(context, case, program("cupy_program"))
 
 
@@ -149,7 +152,7 @@ JAX_ENV = {"XLA_FLAGS": "--xla_gpu_autotune_level=0",
 
 def jax(context, case):
     """JAX with its own allocator."""
-    common.need_modules("jax", "jaxlib", "numpy")
+    machine.need_modules("jax", "jaxlib", "numpy")
     return pair(context, case, program("jax_program"), JAX_ENV)
 
 
@@ -157,26 +160,26 @@ def jax_platform(context, case):
     """JAX, XLA_PYTHON_CLIENT_ALLOCATOR=platform."""
     if context.quick:
         raise Skip("--quick")
-    common.need_modules("jax", "jaxlib", "numpy")
+    machine.need_modules("jax", "jaxlib", "numpy")
     return pair(context, case, program("jax_program"),
                 dict(JAX_ENV, XLA_PYTHON_CLIENT_ALLOCATOR="platform"))
 
 
 def numba(context, case):
     """Numba, kernels on several streams."""
-    common.need_modules("numba", "numpy")
+    machine.need_modules("numba", "numpy")
     return pair(context, case, program("numba_program"))
 
 
 def streams_static(context, case):
     """CUDA C++, threads and streams, static cudart."""
-    return pair(context, case, [common.build_cu("streams", context.programs,
+    return pair(context, case, [machine.build_cu("streams", context.programs,
                                                 "static")])
 
 
 def streams_shared(context, case):
     """CUDA C++, threads and streams, shared cudart."""
-    return pair(context, case, [common.build_cu("streams", context.programs,
+    return pair(context, case, [machine.build_cu("streams", context.programs,
                                                 "shared")])
 
 
@@ -184,7 +187,7 @@ def churn_command(context):
     path = os.path.join(context.build, "examples", "churn")
     if not os.path.exists(path):
         raise Skip("no %s (make)" % path)
-    runtime = common.cudart()
+    runtime = machine.cudart()
     if not runtime.endswith(".13"):
         raise Skip("no libcudart.so.13")
     return ([path, "--ops", "20000", "--seed", "3", "--streams", "4"],
@@ -213,7 +216,7 @@ def usr1(context, case):
         limit = time.monotonic() + 10
         want = len(seen) + 1
         while time.monotonic() < limit:
-            found = common.reports(where, process.pid, "usr1")
+            found = reports.written(where, process.pid, "usr1")
             if len(found) >= want:
                 seen.append(found[-1])
                 return
@@ -227,7 +230,7 @@ def usr1(context, case):
     for report in seen:
         if not report.peak():
             raise Failure("%s says nothing is pooled" % report.path)
-    final = common.sane_exit_report(where, run.pid)
+    final = reports.sane_exit_report(where, run.pid)
     if final.peak() < seen[0].peak():
         raise Failure("the exit report's peak is below an earlier one's")
     return {"plain_s": min(r.seconds for r in runs),
@@ -236,7 +239,7 @@ def usr1(context, case):
 
 
 def handler(context, case, when, chained):
-    command = program("handler") + [when, common.cudart()]
+    command = program("handler") + [when, machine.cudart()]
     runs = context.plain(case, command, {})
     where = context.reports(case)
     run = Run(command, common.preload_env(context.library, where),
@@ -245,13 +248,13 @@ def handler(context, case, when, chained):
     words = compare(runs, run)
     if run.results()[-1].get("handled") != "3":
         raise Failure("its handler ran %s times of 3" % run.results()[-1])
-    written = len(common.reports(where, run.pid, "usr1"))
+    written = len(reports.written(where, run.pid, "usr1"))
     if chained and not written:
         raise Failure("its handler ran, but no report was written")
     if not chained and written:
         raise Failure("%d reports although its own handler had replaced "
                       "gpupool's" % written)
-    report = common.sane_exit_report(where, run.pid)
+    report = reports.sane_exit_report(where, run.pid)
     return {"plain_s": min(r.seconds for r in runs),
             "preloaded_s": run.seconds, "peak_bytes": report.peak(),
             "hits": report.hits(), "equal": words}
@@ -285,7 +288,7 @@ def install(context, case):
     run = Run(command, common.preload_env("libgpupool.so", where, env),
               context.log(case, "preloaded"), context.timeout)
     run.check("preloaded run")
-    report = common.sane_exit_report(where, run.pid)
+    report = reports.sane_exit_report(where, run.pid)
     return {"plain_s": min(r.seconds for r in runs),
             "preloaded_s": run.seconds, "peak_bytes": report.peak(),
             "hits": report.hits(), "equal": compare(runs, run)}
@@ -365,7 +368,7 @@ def main():
     if not os.path.exists(context.library):
         sys.exit("no %s: run make first" % context.library)
     try:
-        print("card: %s; logs in %s" % (common.card(), context.out),
+        print("card: %s; logs in %s" % (machine.card(), context.out),
               flush=True)
     except Skip as reason:
         print("skipped: %s" % reason)

@@ -5,7 +5,10 @@ import hashlib
 import sys
 
 import numpy as np
-from numba import cuda
+
+if not hasattr(np, "row_stack"):  # gone in numpy 2.5, numba-cuda still asks
+    np.row_stack = np.vstack
+from numba import cuda  # noqa: E402
 
 
 @cuda.jit
