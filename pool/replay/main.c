@@ -99,6 +99,7 @@ static int parse_options(int argc, char **argv, struct options *o)
 		{"conf", required_argument, NULL, CONF},
 		{"policy", required_argument, NULL, POLICY},
 		{"memory", required_argument, NULL, MEMORY},
+		{"without", required_argument, NULL, WITHOUT},
 		{"json", no_argument, NULL, JSON},
 		{"no-timing", no_argument, NULL, NO_TIMING},
 		{"help", no_argument, NULL, HELP},

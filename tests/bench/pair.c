@@ -1,0 +1,250 @@
+/*
+ * What an allocate+free pair costs: over the pool with a modelled driver, or
+ * over glibc's malloc as a yardstick on the same machine.
+ *
+ *   pair --size BYTES [--threads T] [--pairs N] [--live L] [--repeat R]
+ *        [--malloc]
+ *
+ * Each thread allocates and frees N times in a row; before that, L blocks of
+ * about that size are held and as many free ones lie between them. Prints
+ * the median of R runs: wall time for a pair on one thread, in ns.
+ */
+#include <getopt.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "conf/conf.h"
+#include "pool/pool.h"
+#include "pool/replay/config.h"
+#include "pool/replay/cost_driver.h"
+
+#define MAX_THREADS 256
+#define MAX_REPEATS 64
+
+struct options {
+	uint64_t size, pairs, live;
+	unsigned threads, repeats;
+	bool use_malloc;
+};
+
+struct bench {
+	const struct options *o;
+	struct gp_pool *pool;
+	pthread_barrier_t start, stop;
+};
+
+static double now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static void die(const char *what)
+{
+	fprintf(stderr, "pair: %s\n", what);
+	exit(1);
+}
+
+static void pool_pairs(struct gp_pool *pool, uint64_t size, uint64_t pairs)
+{
+	uint64_t va;
+
+	while (pairs--) {
+		if (gp_pool_alloc(pool, size, &va) ||
+		    gp_pool_free_idle(pool, va))
+			die("the pool refused");
+	}
+}
+
+static void malloc_pairs(uint64_t size, uint64_t pairs)
+{
+	while (pairs--) {
+		void *p = malloc(size);
+
+		/* Without this the compiler drops the pair. */
+		__asm__ volatile("" : : "r"(p) : "memory");
+		if (!p)
+			die("malloc refused");
+		free(p);
+	}
+}
+
+static void run_pairs(const struct bench *b, uint64_t pairs)
+{
+	if (b->o->use_malloc)
+		malloc_pairs(b->o->size, pairs);
+	else
+		pool_pairs(b->pool, b->o->size, pairs);
+}
+
+static void *thread_main(void *arg)
+{
+	struct bench *b = arg;
+	unsigned i;
+
+	run_pairs(b, 100);
+	for (i = 0; i < b->o->repeats; i++) {
+		pthread_barrier_wait(&b->start);
+		run_pairs(b, b->o->pairs);
+		pthread_barrier_wait(&b->stop);
+	}
+	return NULL;
+}
+
+/* Sizes around the one that is timed, so that the free ranges differ. */
+static uint64_t filler_size(uint64_t size, uint64_t *rng)
+{
+	*rng ^= *rng << 13;
+	*rng ^= *rng >> 7;
+	*rng ^= *rng << 17;
+	return size + *rng % (size / 4 + 1);
+}
+
+/* L blocks held, L free ones between them that cannot join. */
+static void fill(struct bench *b)
+{
+	uint64_t count = 2 * b->o->live, i, rng = 88172645463325252ull;
+	uint64_t *blocks = calloc(count, sizeof(*blocks));
+
+	if (!blocks)
+		die("out of memory");
+	for (i = 0; i < count; i++) {
+		uint64_t size = filler_size(b->o->size, &rng);
+
+		if (b->o->use_malloc)
+			blocks[i] = (uintptr_t)malloc(size);
+		else if (gp_pool_alloc(b->pool, size, &blocks[i]))
+			die("the pool refused");
+		if (!blocks[i])
+			die("malloc refused");
+	}
+	for (i = 0; i < count; i += 2) {
+		if (b->o->use_malloc)
+			free((void *)(uintptr_t)blocks[i]);
+		else if (gp_pool_free_idle(b->pool, blocks[i]))
+			die("the pool refused");
+	}
+	free(blocks); /* what is held stays so to the end */
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double run(struct bench *b)
+{
+	pthread_t threads[MAX_THREADS];
+	double ns[MAX_REPEATS], start;
+	unsigned i;
+
+	pthread_barrier_init(&b->start, NULL, b->o->threads + 1);
+	pthread_barrier_init(&b->stop, NULL, b->o->threads + 1);
+	for (i = 0; i < b->o->threads; i++) {
+		if (pthread_create(&threads[i], NULL, thread_main, b))
+			die("cannot start a thread");
+	}
+	for (i = 0; i < b->o->repeats; i++) {
+		pthread_barrier_wait(&b->start);
+		start = now_ns();
+		pthread_barrier_wait(&b->stop);
+		ns[i] = (now_ns() - start) / (double)b->o->pairs;
+	}
+	for (i = 0; i < b->o->threads; i++)
+		pthread_join(threads[i], NULL);
+	qsort(ns, b->o->repeats, sizeof(ns[0]), by_value);
+	return ns[b->o->repeats / 2];
+}
+
+static uint64_t number(const char *text, uint64_t max)
+{
+	char *end;
+	unsigned long long n = strtoull(text, &end, 10);
+
+	if (end == text || *end || n > max) {
+		fprintf(stderr, "pair: \"%s\" is no number up to %llu\n", text,
+			(unsigned long long)max);
+		exit(2);
+	}
+	return n;
+}
+
+static void parse(int argc, char **argv, struct options *o)
+{
+	static const struct option longs[] = {
+		{"size", required_argument, NULL, 's'},
+		{"threads", required_argument, NULL, 't'},
+		{"pairs", required_argument, NULL, 'n'},
+		{"live", required_argument, NULL, 'l'},
+		{"repeat", required_argument, NULL, 'r'},
+		{"malloc", no_argument, NULL, 'm'},
+		{NULL, 0, NULL, 0},
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+		switch (c) {
+		case 's':
+			o->size = number(optarg, 1ull << 40);
+			break;
+		case 't':
+			o->threads = (unsigned)number(optarg, MAX_THREADS);
+			break;
+		case 'n':
+			o->pairs = number(optarg, 1ull << 40);
+			break;
+		case 'l':
+			o->live = number(optarg, 1ull << 24);
+			break;
+		case 'r':
+			o->repeats = (unsigned)number(optarg, MAX_REPEATS);
+			break;
+		case 'm':
+			o->use_malloc = true;
+			break;
+		default:
+			exit(2);
+		}
+	}
+	if (optind < argc || !o->size || !o->threads || !o->pairs ||
+	    !o->repeats) {
+		fprintf(stderr,
+			"usage: pair --size BYTES [--threads T] [--pairs N] "
+			"[--live L]\n            [--repeat R] [--malloc]\n");
+		exit(2);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = {.threads = 1, .pairs = 100000, .repeats = 5};
+	struct gp_cost_driver *device = gp_cost_driver_new(0);
+	struct gp_pool_config config;
+	struct bench b = {.o = &o};
+	struct gp_driver driver;
+	struct gp_conf conf;
+
+	parse(argc, argv, &o);
+	if (!device)
+		die("out of memory");
+	driver = gp_cost_driver_seam(device);
+	gp_conf_defaults(&conf);
+	gp_pool_config_from_conf(&conf, &config);
+	if (gp_pool_create(&driver, &config, &b.pool))
+		die("no pool");
+	fill(&b);
+	printf("{\"size\": %llu, \"threads\": %u, \"live\": %llu, "
+	       "\"ns\": %.2f}\n",
+	       (unsigned long long)o.size, o.threads,
+	       (unsigned long long)o.live, run(&b));
+	/* What is held is not freed: that would be timed by nobody. */
+	return 0;
+}
