@@ -1,0 +1,38 @@
+/*
+ * Stream capture. All locked unless they say otherwise.
+ */
+#ifndef SIM_CAPTURE_H
+#define SIM_CAPTURE_H
+
+#include "tests/sim/engine.h"
+
+struct sim_event;
+
+/* Does a capture forbid this thread an unsafe call? Then the captures in the
+ * way are invalid from now on. Takes the lock. */
+CUresult sim_capture_forbids(void);
+
+/* Work given to a stream. NOT_FOUND: not captured, submit it. SUCCESS: it is
+ * a node now, and has taken over what it owned. Else the error. */
+CUresult sim_capture_submit(struct sim_stream *stream, struct sim_work *work);
+
+/* May the host wait for this stream, or for the context? */
+CUresult sim_capture_sync(struct sim_stream *stream);
+CUresult sim_capture_sync_ctx(struct sim_ctx *ctx);
+
+/* Record in, and wait on an event of, a capture. */
+CUresult sim_capture_record(struct sim_stream *stream, struct sim_event *event);
+CUresult sim_capture_wait(struct sim_stream *stream, struct sim_event *event);
+
+/* The graph that is captured keeps this memory. False: no host memory. */
+bool sim_capture_keep(struct sim_stream *stream,
+		      const struct sim_region *region);
+
+/* Make the stream's capture invalid; returns err. */
+CUresult sim_capture_break(struct sim_stream *stream, CUresult err);
+
+/* The stream is going away; all of the context's are. */
+void sim_capture_forget(struct sim_stream *stream);
+void sim_captures_end(struct sim_ctx *ctx);
+
+#endif

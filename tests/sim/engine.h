@@ -1,0 +1,79 @@
+/*
+ * Streams and the engine that works them off.
+ *
+ * A stream is a queue. Its head may start once what it is ordered behind has
+ * completed: the operation a wait names; for the legacy stream, everything
+ * submitted before to the context's blocking streams; for these, everything
+ * submitted before to the legacy stream. An operation's effect happens at
+ * its end, so whoever looks too early sees the old contents.
+ *
+ * What can start at once and takes no time is done by the submitting thread;
+ * all else by one scheduler thread, host functions by another. Both are
+ * started when first needed.
+ */
+#ifndef SIM_ENGINE_H
+#define SIM_ENGINE_H
+
+#include "tests/sim/work.h"
+
+enum sim_op_state { SIM_QUEUED, SIM_RUNNING, SIM_CLAIMED, SIM_DONE };
+
+struct sim_op {
+	struct sim_op *next;
+	struct sim_stream *stream; /* NULL once done */
+	uint64_t seq;              /* order of submission, process-wide */
+	unsigned refs;
+	enum sim_op_state state;
+	uint64_t due;      /* when it completes, ns; while running */
+	uint64_t finished; /* when it did */
+	struct sim_work work;
+};
+
+struct sim_stream {
+	struct sim_ctx *ctx;
+	uint64_t id;
+	unsigned flags; /* CU_STREAM_NON_BLOCKING or 0 */
+	int priority;
+	uint64_t thread; /* serial, of a per-thread default stream */
+	bool legacy, sweeper, destroyed;
+	struct sim_op *head, *tail;
+	struct sim_list link;   /* in ctx->streams */
+	struct sim_list active; /* in the engine's list, while it has work */
+	struct sim_capture *capture; /* what it is captured by, else NULL */
+	struct sim_node **deps;      /* the last nodes it added; owned */
+	size_t dep_count;
+};
+
+/* All of these: locked; those that wait or run work drop the lock. */
+
+/* Queue `work` on `stream`, or add it to the stream's capture. Takes over
+ * what `work` owns, also on failure. *op, where wanted, is a reference
+ * (NULL if it was captured). */
+CUresult sim_submit(struct sim_stream *stream, struct sim_work *work,
+		    struct sim_op **op);
+/* Queue it behind all the context has, with nothing behind it. */
+CUresult sim_submit_last(struct sim_ctx *ctx, struct sim_work *work);
+void sim_op_ref(struct sim_op *op);
+void sim_op_unref(struct sim_op *op);
+void sim_op_wait(struct sim_op *op);
+
+/* Wait until the context has none of the work submitted so far. */
+void sim_drain(struct sim_ctx *ctx);
+/* The same, and nobody submits anything until sim_barrier_end(). */
+void sim_barrier_begin(struct sim_ctx *ctx);
+void sim_barrier_end(struct sim_ctx *ctx);
+bool sim_idle(const struct sim_ctx *ctx);
+
+struct sim_stream *sim_stream_new(struct sim_ctx *ctx, unsigned flags);
+/* Its work goes on; the stream is freed after it. */
+void sim_stream_drop(struct sim_stream *stream);
+
+/* What the program's handle means now: 0 and the special ones too. NULL: no
+ * stream of a living context. */
+struct sim_stream *sim_stream_of(CUstream handle);
+
+/* At exit: no thread of the engine is left running simulator code. Takes
+ * the lock. */
+void sim_engine_stop(void);
+
+#endif

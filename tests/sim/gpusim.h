@@ -1,0 +1,81 @@
+/*
+ * What the simulated driver offers a test beside the driver API itself.
+ *
+ * Programs use plain cuda.h; these few functions look behind it. They are
+ * exported from libcuda.so.1 of the simulator and of nothing else, so a
+ * program that also runs on a card finds them with dlsym.
+ *
+ * The environment configures the simulator, GPUPOOL_SIM=key:value,...:
+ *
+ *   memory:SIZE       device memory, each device       (default 16GiB)
+ *   devices:N         1 to 8                           (1)
+ *   context:SIZE      what a context takes of it       (64MiB; 1/16 of
+ *                     a smaller device)
+ *   kernel_us:N       how long a kernel takes          (0)
+ *   copy_us:N         the same, copies and sets        (0)
+ *   host_us:N         the same, host functions         (0)
+ *   alloc_us:N        how long cuMemAlloc blocks       (0)
+ *   free_us:N         how long cuMemFree blocks        (0)
+ *   vmm:0|1           virtual memory supported         (1)
+ *   pools:0|1         memory pools supported           (1)
+ *   peer:0|1          peer access between devices      (1)
+ *   pageable:0|1      pageableMemoryAccess             (0)
+ *   version:N         the driver's version             (that of cuda.h)
+ *   fail:F@N[+][=E]   the Nth call of F fails with E; with + every later
+ *                     one too. E: 2 where F allocates, else 999.
+ *   call_log:PATH     a line for every call
+ *   stats:PATH        at exit, "key value" lines; %p is the process id
+ *   leak_report:0|1   at exit, what is still allocated, to stderr
+ *
+ * A setting that cannot be understood costs one line on stderr, and cuInit
+ * returns CUDA_ERROR_INVALID_VALUE.
+ *
+ * Kernels that any module has (n counts 32-bit words, value is 32 bits):
+ *
+ *   fill32(ptr, value, n)   ptr[i] = value
+ *   add32(ptr, value, n)    ptr[i] += value
+ *   copy32(dst, src, n)     dst[i] = src[i]
+ *   sum(dst, src, n)        *dst = sum of src[i]
+ *   hash(dst, src, n)       *dst = FNV-1a over the words of src
+ *   spin(us)                takes us (32 bits) microseconds
+ *
+ * ptr, dst, src: CUdeviceptr. n: size_t. All functions are thread-safe.
+ */
+#ifndef GPUSIM_H
+#define GPUSIM_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Physical memory of the device in use, bytes, without the contexts' own
+ * share; the most there ever was; the contexts' share. 0: no such device. */
+uint64_t gpusim_used_bytes(int device);
+uint64_t gpusim_peak_bytes(int device);
+uint64_t gpusim_context_bytes(int device);
+
+/* Calls of an exported name ("cuMemAlloc_v2") since the start or the last
+ * reset; failed and injected ones count. -1: no such name. */
+long gpusim_calls(const char *function);
+void gpusim_reset_counts(void);
+
+/* Let call `nth` of `function` fail with `code` (a CUresult), counted from
+ * now, 1 being the next. nth 0: forget it. gpusim_fail_from: that call and
+ * all after it. Return 0, -1: no such name. */
+int gpusim_fail(const char *function, long nth, int code);
+int gpusim_fail_from(const char *function, long nth, int code);
+
+/* Submitted work of all contexts that has not completed. */
+long gpusim_pending(void);
+
+/* What the driver got when, at initialisation, it looked up its own cuInit
+ * with dlsym on its own handle. 1: its own function, 0: another, -1: not
+ * initialised. */
+int gpusim_self_lookup(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,245 @@
+/*
+ * Streams.
+ */
+#include <stdlib.h>
+
+#include "tests/sim/bodies.h"
+#include "tests/sim/capture.h"
+#include "tests/sim/engine.h"
+#include "tests/sim/pool.h"
+
+struct sim_stream *sim_stream_new(struct sim_ctx *ctx, unsigned flags)
+{
+	struct sim_stream *stream = calloc(1, sizeof(*stream));
+
+	if (!stream)
+		return NULL;
+	stream->ctx = ctx;
+	stream->id = ++sim.next_id;
+	stream->flags = flags;
+	sim_list_init(&stream->active);
+	sim_list_add(&ctx->streams, &stream->link);
+	return stream;
+}
+
+void sim_stream_drop(struct sim_stream *stream)
+{
+	sim_capture_forget(stream);
+	if (stream->head) {
+		stream->destroyed = true;
+		return;
+	}
+	sim_list_del(&stream->link);
+	free(stream);
+}
+
+static struct sim_stream *own_default(struct sim_ctx *ctx)
+{
+	uint64_t serial = sim_thread()->serial;
+	struct sim_stream *stream;
+	struct sim_list *l;
+
+	for (l = ctx->streams.next; l != &ctx->streams; l = l->next) {
+		stream = sim_entry(l, struct sim_stream, link);
+		if (stream->thread == serial)
+			return stream;
+	}
+	stream = sim_stream_new(ctx, 0);
+	if (stream)
+		stream->thread = serial;
+	return stream;
+}
+
+struct sim_stream *sim_stream_of(CUstream handle)
+{
+	struct sim_ctx *ctx = sim_current();
+	struct sim_stream *stream = (struct sim_stream *)(void *)handle;
+
+	if (handle == CU_STREAM_LEGACY ||
+	    (!handle && !sim_thread()->per_thread))
+		return ctx && ctx->alive ? ctx->legacy : NULL;
+	if (handle == CU_STREAM_PER_THREAD || !handle)
+		return ctx && ctx->alive ? own_default(ctx) : NULL;
+	return sim_handle_is(SIM_K_STREAM, stream) ? stream : NULL;
+}
+
+CUresult sim_stream_create_priority(CUstream *out, unsigned flags, int priority)
+{
+	struct sim_stream *stream;
+
+	if (!out || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
+		return CUDA_ERROR_INVALID_VALUE;
+	sim_lock();
+	stream = sim_stream_new(sim_current(), flags);
+	if (stream) {
+		stream->priority = priority > 0    ? 0
+				   : priority < -5 ? -5
+						   : priority;
+		sim_handle_add(SIM_K_STREAM, stream);
+		*out = (CUstream)(void *)stream;
+	}
+	sim_unlock();
+	return stream ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult sim_stream_create(CUstream *out, unsigned flags)
+{
+	return sim_stream_create_priority(out, flags, 0);
+}
+
+CUresult sim_stream_destroy(CUstream handle)
+{
+	struct sim_stream *stream = (struct sim_stream *)(void *)handle;
+	CUresult err = CUDA_ERROR_INVALID_HANDLE;
+
+	sim_lock();
+	if (sim_handle_is(SIM_K_STREAM, stream)) {
+		sim_handle_remove(stream);
+		sim_stream_drop(stream);
+		err = CUDA_SUCCESS;
+	}
+	sim_unlock();
+	return err;
+}
+
+/* Everything the stream has now, and what it is ordered behind. *op: a
+ * reference; NULL: nothing. locked. */
+static CUresult tail_of(struct sim_stream *stream, struct sim_op **op)
+{
+	struct sim_work mark = {.kind = SIM_W_MARK};
+
+	*op = NULL;
+	if (stream->legacy)
+		return sim_submit(stream, &mark, op);
+	*op = stream->tail;
+	if (*op)
+		sim_op_ref(*op);
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_stream_query(CUstream handle)
+{
+	CUresult err = CUDA_ERROR_INVALID_HANDLE;
+	struct sim_stream *stream;
+	struct sim_op *op;
+
+	sim_lock();
+	stream = sim_stream_of(handle);
+	if (stream)
+		err = sim_capture_sync(stream);
+	if (!err)
+		err = tail_of(stream, &op);
+	if (!err && op) {
+		if (op->state != SIM_DONE)
+			err = CUDA_ERROR_NOT_READY;
+		sim_op_unref(op);
+	}
+	sim_unlock();
+	return err;
+}
+
+CUresult sim_stream_synchronize(CUstream handle)
+{
+	CUresult err = CUDA_ERROR_INVALID_HANDLE;
+	struct sim_stream *stream;
+	struct sim_ctx *ctx;
+	struct sim_op *op;
+
+	sim_lock();
+	stream = sim_stream_of(handle);
+	if (stream)
+		err = sim_capture_sync(stream);
+	if (!err)
+		err = tail_of(stream, &op);
+	if (!err && op) {
+		ctx = stream->ctx; /* the stream may go while we wait */
+		sim_op_wait(op);
+		sim_op_unref(op);
+		err = ctx->sticky;
+	}
+	if (!err)
+		sim_pools_settle();
+	sim_unlock();
+	return err;
+}
+
+/* ---- what a stream is ------------------------------------------------------ */
+
+CUresult sim_stream_ctx(CUstream handle, CUcontext *ctx)
+{
+	struct sim_stream *stream;
+
+	if (!ctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	sim_lock();
+	stream = sim_stream_of(handle);
+	if (stream)
+		*ctx = (CUcontext)(void *)stream->ctx;
+	sim_unlock();
+	return stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+#if CUDA_VERSION >= 12050
+CUresult sim_stream_ctx_v2(CUstream handle, CUcontext *ctx, CUgreenCtx *green)
+{
+	if (green)
+		*green = NULL;
+	return sim_stream_ctx(handle, ctx);
+}
+#endif
+
+CUresult sim_stream_flags(CUstream handle, unsigned *flags)
+{
+	struct sim_stream *stream;
+
+	if (!flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	sim_lock();
+	stream = sim_stream_of(handle);
+	if (stream)
+		*flags = stream->flags;
+	sim_unlock();
+	return stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult sim_stream_priority(CUstream handle, int *priority)
+{
+	struct sim_stream *stream;
+
+	if (!priority)
+		return CUDA_ERROR_INVALID_VALUE;
+	sim_lock();
+	stream = sim_stream_of(handle);
+	if (stream)
+		*priority = stream->priority;
+	sim_unlock();
+	return stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult sim_stream_id(CUstream handle, unsigned long long *id)
+{
+	struct sim_stream *stream;
+
+	if (!id)
+		return CUDA_ERROR_INVALID_VALUE;
+	sim_lock();
+	stream = sim_stream_of(handle);
+	if (stream)
+		*id = stream->id;
+	sim_unlock();
+	return stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult sim_stream_device(CUstream handle, CUdevice *device)
+{
+	struct sim_stream *stream;
+
+	if (!device)
+		return CUDA_ERROR_INVALID_VALUE;
+	sim_lock();
+	stream = sim_stream_of(handle);
+	if (stream)
+		*device = stream->ctx->device->ordinal;
+	sim_unlock();
+	return stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
