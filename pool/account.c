@@ -18,8 +18,7 @@ void gp_stat_sub(struct gp_stat *stat, uint64_t amount)
 void gp_tally_levels(const struct gp_tally *tally, int64_t levels[GP_M_NUM])
 {
 	for (int i = 0; i < GP_M_NUM; i++)
-		levels[i] = (int64_t)(tally->flow[i].added -
-				      tally->flow[i].removed);
+		levels[i] = tally->flow[i].level;
 }
 
 void gp_account_peak(struct gp_account *account, const struct gp_tally *tally,
@@ -41,9 +40,9 @@ void gp_account_fold(struct gp_account *account, struct gp_tally *tally)
 		struct gp_stat *sum = &account->sum[i];
 		struct gp_flow *flow = &tally->flow[i];
 
-		sum->current += flow->added - flow->removed;
+		sum->current += (uint64_t)flow->level;
 		sum->allocated += flow->added;
-		sum->freed += flow->removed;
+		sum->freed += flow->added - (uint64_t)flow->level;
 		*flow = (struct gp_flow){0};
 	}
 	account->waits += tally->waits;

@@ -16,8 +16,9 @@
 enum gp_measure { GP_M_ALLOCATED, GP_M_REQUESTED, GP_M_COUNT, GP_M_NUM };
 
 struct gp_flow {
-	uint64_t added, removed; /* since the last publication */
-	int64_t high;            /* highest added - removed, at least 0 */
+	uint64_t added; /* since the last publication */
+	int64_t level;  /* added, less what was removed */
+	int64_t high;   /* the highest level, at least 0 */
 };
 
 /* Guarded by the lock of the cache it belongs to. */
@@ -36,9 +37,10 @@ struct gp_account {
 
 static inline void gp_flow_add(struct gp_flow *flow, uint64_t amount)
 {
-	flow->added += amount;
-	int64_t level = (int64_t)(flow->added - flow->removed);
+	int64_t level = flow->level + (int64_t)amount;
 
+	flow->added += amount;
+	flow->level = level;
 	if (level > flow->high)
 		flow->high = level;
 }
@@ -54,9 +56,9 @@ static inline void gp_tally_alloc(struct gp_tally *tally, uint64_t bytes,
 static inline void gp_tally_free(struct gp_tally *tally, uint64_t bytes,
 				 uint64_t requested)
 {
-	tally->flow[GP_M_ALLOCATED].removed += bytes;
-	tally->flow[GP_M_REQUESTED].removed += requested;
-	tally->flow[GP_M_COUNT].removed++;
+	tally->flow[GP_M_ALLOCATED].level -= (int64_t)bytes;
+	tally->flow[GP_M_REQUESTED].level -= (int64_t)requested;
+	tally->flow[GP_M_COUNT].level--;
 }
 
 /* A quantity rose or fell by so much. */

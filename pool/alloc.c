@@ -14,10 +14,11 @@
 #include "pool/state.h"
 
 #define cold      __attribute__((noinline, cold))
+#define hot       inline __attribute__((always_inline))
 #define likely(x) __builtin_expect(!!(x), 1)
 
 /* Granules to serve, or 0 if no pool could. */
-static uint32_t round_request(const struct gp_pool *pool, uint64_t bytes)
+static hot uint32_t round_request(const struct gp_pool *pool, uint64_t bytes)
 {
 	if (likely(bytes < GP_LARGE_FROM))
 		return (uint32_t)((bytes + GP_ALIGN_SMALL - 1) >>
@@ -28,7 +29,7 @@ static uint32_t round_request(const struct gp_pool *pool, uint64_t bytes)
 			  GP_UNIT_GRANULES);
 }
 
-static struct gp_cache *cache_of(struct gp_pool *pool)
+static hot struct gp_cache *cache_of(struct gp_pool *pool)
 {
 	struct gp_cache_tls *tls = &gp_cache_tls;
 	unsigned slot = pool->slot % GP_CACHE_POOLS;
@@ -39,8 +40,8 @@ static struct gp_cache *cache_of(struct gp_pool *pool)
 }
 
 /* The block is the program's now. Under the lock that guards the tally. */
-static void hand_out(struct gp_pool *pool, struct gp_tally *tally,
-		     struct gp_block *b, uint64_t bytes, uint64_t *va)
+static hot void hand_out(struct gp_pool *pool, struct gp_tally *tally,
+			 struct gp_block *b, uint64_t bytes, uint64_t *va)
 {
 	gp_tally_alloc(tally, gp_block_bytes(b), bytes);
 	__atomic_store_n(&b->requested, bytes, __ATOMIC_RELAXED);
@@ -135,7 +136,7 @@ int gp_pool_alloc(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
 /* ---- free ------------------------------------------------------------------------ */
 
 /* Takes a live block from the program; NULL if none starts at va. */
-static struct gp_block *claim(const struct gp_pool *pool, uint64_t va)
+static hot struct gp_block *claim(const struct gp_pool *pool, uint64_t va)
 {
 	uint64_t offset = va - pool->base;
 	uint64_t granule = offset >> GP_GRANULE_SHIFT;
@@ -191,7 +192,7 @@ static cold void put_aside(struct gp_pool *pool, struct gp_block *b)
 }
 
 /* An idle block to where it came from. */
-static void put(struct gp_pool *pool, struct gp_block *b, uint64_t waits)
+static hot void put(struct gp_pool *pool, struct gp_block *b, uint64_t waits)
 {
 	struct gp_cache *cache = cache_of(pool);
 	uint32_t owner = b->owner;

@@ -93,17 +93,6 @@ int gp_call_segment_free(struct gp_pool *pool, uint64_t va, uint64_t bytes)
 		   pool->driver.ops->segment_free(pool->driver.dev, va, bytes));
 }
 
-int gp_call_sync(struct gp_pool *pool)
-{
-	gp_rank_assert_none();
-	return pool->driver.ops->sync(pool->driver.dev);
-}
-
-bool gp_call_capturing(struct gp_pool *pool)
-{
-	return pool->driver.ops->capturing(pool->driver.dev);
-}
-
 uint64_t gp_call_now(struct gp_pool *pool)
 {
 	return pool->driver.ops->now(pool->driver.dev);

@@ -26,9 +26,6 @@ int gp_call_unmap(struct gp_pool *pool, uint64_t va, uint64_t bytes);
 int gp_call_segment_alloc(struct gp_pool *pool, uint64_t bytes, uint64_t *va);
 int gp_call_segment_free(struct gp_pool *pool, uint64_t va, uint64_t bytes);
 
-/* Not timed, and counted as waits only: one comes with every free. */
-int gp_call_sync(struct gp_pool *pool);
-bool gp_call_capturing(struct gp_pool *pool);
 uint64_t gp_call_now(struct gp_pool *pool);
 
 #endif

@@ -1,22 +1,18 @@
 /*
- * Every invariant of the pool, checked. For tests and debugging: slow.
+ * Every invariant of the pool, checked: tiles, tree, sums; see check.h.
+ * For tests and debugging: the cost follows the number of blocks.
  */
+#include "pool/check.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "pool/state.h"
 
-struct check {
-	struct gp_pool *pool;
-	char *why;
-	size_t size;
-	int rc;
-	uint64_t free_ranges, free_granules, backed, live;
-};
+typedef unsigned long long ull;
 
-static void __attribute__((format(printf, 2, 3)))
-fail(struct check *c, const char *format, ...)
+void gp_check_fail(struct gp_check *c, const char *format, ...)
 {
 	va_list args;
 
@@ -24,54 +20,187 @@ fail(struct check *c, const char *format, ...)
 		return;
 	c->rc = -EINVAL;
 	va_start(args, format);
-	vsnprintf(c->why, c->size, format, args);
+	vsnprintf(c->why, c->why_size, format, args);
 	va_end(args);
 }
 
-static void check_tile(struct check *c, const struct gp_block *b,
-		       uint64_t expected)
+void gp_check_block(struct gp_check *c, struct gp_block *b)
+{
+	switch (gp_block_state(b)) {
+	case GP_LIVE:
+		c->live++;
+		c->live_granules += b->granules;
+		c->live_requested +=
+			__atomic_load_n(&b->requested, __ATOMIC_RELAXED);
+		if (b->owner >= c->pool->num_caches)
+			gp_check_fail(c, "block %llu has no such owner",
+				      (ull)gp_block_granule(b));
+		break;
+	case GP_CACHED:
+		c->cached++;
+		break;
+	case GP_SET_ASIDE:
+		c->aside++;
+		break;
+	case GP_HELD:
+		c->held++;
+		break;
+	default:
+		gp_check_fail(c, "block %llu in state %d",
+			      (ull)gp_block_granule(b), gp_block_state(b));
+	}
+}
+
+/* ---- tiles ------------------------------------------------------------------ */
+
+static void check_free_tile(struct gp_check *c, struct gp_block *b)
+{
+	struct gp_block *found;
+
+	c->free_ranges++;
+	c->free_granules += b->granules;
+	if (b->stamp)
+		gp_check_fail(c, "free range %llu is not idle",
+			      (ull)gp_block_granule(b));
+	found = gp_ranges_best(&c->pool->ranges, b->granules);
+	while (found && found != b && found->granules == b->granules)
+		found = gp_ranges_next(&c->pool->ranges, found);
+	if (found != b)
+		gp_check_fail(c, "free range %llu is not in the tree",
+			      (ull)gp_block_granule(b));
+}
+
+static void check_state(struct gp_check *c, struct gp_block *b)
+{
+	switch (gp_block_state(b)) {
+	case GP_VACANT:
+		c->vacant++;
+		break;
+	case GP_FREE:
+		check_free_tile(c, b);
+		break;
+	case GP_SLAB:
+		c->slabs++;
+		gp_check_slab(c, b);
+		break;
+	case GP_STUCK:
+		c->stuck++;
+		break;
+	default:
+		gp_check_block(c, b);
+	}
+}
+
+static void check_place(struct gp_check *c, const struct gp_block *b,
+			uint64_t expected)
+{
+	const struct gp_arena *arena = &c->pool->arena;
+	uint64_t last = gp_block_end(b) - 1;
+	struct gp_slab *slab;
+	struct gp_block *at = gp_arena_at(arena, expected, &slab);
+
+	if (gp_block_granule(b) != expected)
+		gp_check_fail(c, "a tile starts at granule %llu, not at %llu",
+			      (ull)gp_block_granule(b), (ull)expected);
+	if (b->granules == 0 || b->granules % GP_UNIT_GRANULES)
+		gp_check_fail(c, "tile %llu is not whole units", (ull)expected);
+	if (b->next && b->next->prev != b)
+		gp_check_fail(c, "tile %llu: the next does not know it",
+			      (ull)expected);
+	if (gp_block_state(b) == GP_SLAB) {
+		if (!slab || slab->tile != b)
+			gp_check_fail(c, "slab %llu is not in the table",
+				      (ull)expected);
+	} else if (at != b || gp_arena_around(arena, last) != b) {
+		gp_check_fail(c, "tile %llu cannot be found", (ull)expected);
+	}
+}
+
+static bool should_join(const struct gp_pool *pool, const struct gp_block *b)
 {
 	enum gp_state state = gp_block_state(b);
 
-	if (gp_block_granule(b) != expected)
-		fail(c, "a tile starts at granule %llu, expected %llu",
-		     (unsigned long long)gp_block_granule(b),
-		     (unsigned long long)expected);
-	if (b->granules == 0 || b->granules % GP_UNIT_GRANULES)
-		fail(c, "tile %llu is not whole units",
-		     (unsigned long long)expected);
-	if (b->next && b->next->prev != b)
-		fail(c, "tile %llu: its neighbour does not know it",
-		     (unsigned long long)expected);
-	if (state == GP_FREE) {
-		c->free_ranges++;
-		c->free_granules += b->granules;
+	if (!b->next || gp_block_state(b->next) != state)
+		return false;
+	if (state == GP_VACANT)
+		return true;
+	return state == GP_FREE &&
+	       (pool->has_vmm ||
+		gp_backing_at(pool, gp_block_granule(b)) ==
+			gp_backing_at(pool, gp_block_granule(b->next)));
+}
+
+void gp_check_tiles(struct gp_check *c)
+{
+	struct gp_pool *pool = c->pool;
+	uint64_t at = 0;
+
+	for (struct gp_block *b = pool->arena.first; b && !c->rc; b = b->next) {
+		check_place(c, b, at);
+		check_state(c, b);
+		if (should_join(pool, b))
+			gp_check_fail(c, "tiles at %llu could be one", (ull)at);
+		at += b->granules;
 	}
-	if (state != GP_VACANT)
-		c->backed += b->granules;
-	if (b->next && state == gp_block_state(b->next) &&
-	    (state == GP_VACANT || (state == GP_FREE && c->pool->has_vmm)))
-		fail(c, "tiles at %llu could be one",
-		     (unsigned long long)expected);
+	if (at != pool->arena_bytes >> GP_GRANULE_SHIFT)
+		gp_check_fail(c, "tiles do not cover the arena");
+	if (c->free_ranges != pool->ranges.count ||
+	    c->free_granules != pool->ranges.granules)
+		gp_check_fail(c, "the tree has %llu ranges, the arena %llu",
+			      (ull)pool->ranges.count, (ull)c->free_ranges);
+	if (c->slabs != pool->slabs.count)
+		gp_check_fail(c, "%llu slabs, counted %llu",
+			      (ull)pool->slabs.count, (ull)c->slabs);
+}
+
+/* ---- sums --------------------------------------------------------------------- */
+
+/* Exact when no thread is in the middle of something. */
+static void check_sums(struct gp_check *c)
+{
+	const struct gp_pool *pool = c->pool;
+	int64_t sum[GP_M_NUM], levels[GP_M_NUM];
+	uint64_t expected[GP_M_NUM] = {
+		[GP_M_ALLOCATED] = c->live_granules << GP_GRANULE_SHIFT,
+		[GP_M_REQUESTED] = c->live_requested,
+		[GP_M_COUNT] = c->live,
+	};
+
+	gp_tally_levels(&pool->tally, sum);
+	for (uint32_t i = 1; i < pool->num_caches; i++) {
+		gp_tally_levels(&pool->caches[i]->tally, levels);
+		for (int m = 0; m < GP_M_NUM; m++)
+			sum[m] += levels[m];
+	}
+	for (int m = 0; m < GP_M_NUM; m++) {
+		uint64_t now = pool->account.sum[m].current + (uint64_t)sum[m];
+
+		if (now != expected[m])
+			gp_check_fail(c, "measure %d is %llu, blocks say %llu",
+				      m, (ull)now, (ull)expected[m]);
+	}
 }
 
 int gp_pool_check(struct gp_pool *pool, char *why, size_t why_size)
 {
-	struct check c = {.pool = pool, .why = why, .size = why_size};
-	uint64_t at = 0;
+	struct gp_check c = {.pool = pool, .why = why, .why_size = why_size};
+	uint64_t loose;
 
 	gp_lock(&pool->lock);
-	for (struct gp_block *b = pool->arena.first; b && !c.rc; b = b->next) {
-		check_tile(&c, b, at);
-		at += b->granules;
-	}
-	if (at != pool->arena_bytes >> GP_GRANULE_SHIFT)
-		fail(&c, "tiles do not cover the arena");
-	if (c.free_ranges != pool->ranges.count ||
-	    c.free_granules != pool->ranges.granules)
-		fail(&c, "the tree holds %llu ranges, the arena has %llu",
-		     (unsigned long long)pool->ranges.count,
-		     (unsigned long long)c.free_ranges);
+	for (uint32_t i = 1; i < pool->num_caches; i++)
+		gp_cache_lock(pool->caches[i]);
+	gp_check_tiles(&c);
+	if (!c.rc)
+		gp_check_bins(&c);
+	if (!c.rc)
+		gp_check_handles(&c);
+	if (!c.rc)
+		gp_check_lists(&c); /* takes what it finds off the counts */
+	loose = c.held + c.cached + c.aside;
+	if (!c.rc && loose == 0)
+		check_sums(&c);
+	for (uint32_t i = 1; i < pool->num_caches; i++)
+		gp_cache_unlock(pool->caches[i]);
 	gp_unlock(&pool->lock);
 	return c.rc;
 }

@@ -9,38 +9,49 @@
 
 #include <errno.h>
 
-#include "pool/calls.h"
+#include "pool/lock.h"
 #include "pool/state.h"
 
-int gp_order_wait(struct gp_pool *pool)
+/* Waits; what was stamped up to `covered` is idle then. */
+static inline int wait_for(struct gp_pool *pool, uint64_t covered)
 {
+	const struct gp_driver_ops *ops = pool->driver.ops;
 	struct gp_order *order = &pool->order;
-	uint64_t covered = __atomic_load_n(&order->issued, __ATOMIC_SEQ_CST);
 	int rc;
 
-	if (gp_call_capturing(pool))
+	gp_rank_assert_none();
+	if (ops->capturing(pool->driver.dev))
 		return -EBUSY;
-	rc = gp_call_sync(pool);
+	rc = ops->sync(pool->driver.dev);
 	if (rc)
 		return rc;
 	uint64_t done = __atomic_load_n(&order->done, __ATOMIC_RELAXED);
 
-	while (done < covered &&
+	while (__builtin_expect(done < covered, 0) &&
 	       !__atomic_compare_exchange_n(&order->done, &done, covered, true,
 					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 		;
 	return 0;
 }
 
+int gp_order_wait(struct gp_pool *pool)
+{
+	return wait_for(pool,
+			__atomic_load_n(&pool->order.issued, __ATOMIC_SEQ_CST));
+}
+
 int gp_order_free(struct gp_pool *pool, uint64_t *stamp)
 {
-	int rc = gp_order_wait(pool);
+	int rc = wait_for(
+		pool, __atomic_load_n(&pool->order.issued, __ATOMIC_SEQ_CST));
 
 	*stamp = 0;
-	if (!rc)
-		return 0;
-	*stamp = __atomic_add_fetch(&pool->order.issued, 1, __ATOMIC_SEQ_CST);
-	return rc == -EBUSY ? 0 : rc;
+	if (__builtin_expect(rc != 0, 0)) {
+		*stamp = __atomic_add_fetch(&pool->order.issued, 1,
+					    __ATOMIC_SEQ_CST);
+		return rc == -EBUSY ? 0 : rc;
+	}
+	return 0;
 }
 
 bool gp_order_idle(const struct gp_pool *pool, uint64_t stamp)
