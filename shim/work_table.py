@@ -31,11 +31,12 @@ CLASSES = [
     (r'cuGraphLaunch', 'GRAPH', 'HOST'),
     (r'cuGraphUpload|cuGraphInstantiateWithParams', 'SUBMIT', '0'),
     (r'cuMemcpy(DtoD|3DPeer|Peer)Async', 'SUBMIT', '0'),
-    (r'cuMemcpy\w*Async', 'SUBMIT', 'HOST'),
-    (r'cuMemset\w*Async', 'SUBMIT', '0'),
-    (r'cuMemcpy(DtoH|AtoH)', 'SYNC_COPY', 'DRAINS'),
-    (r'cuMemcpy\w*', 'SYNC_COPY', '0'),
-    (r'cuMemset\w*', 'SYNC_SET', '0'),
+    (r'cuMemcpy(|2D|3D|Batch|3DBatch|Hto[AD]|[AD]toH)Async', 'SUBMIT', 'HOST'),
+    (r'cuMemsetD(2D)?(8|16|32)Async', 'SUBMIT', '0'),
+    (r'cuMemcpy[AD]toH', 'SYNC_COPY', 'DRAINS'),
+    (r'cuMemcpy(|2D|2DUnaligned|3D|3DPeer|Peer|[ADH]to[AD])',
+     'SYNC_COPY', '0'),
+    (r'cuMemsetD(2D)?(8|16|32)', 'SYNC_SET', '0'),
     (r'cuMem(Prefetch|PrefetchBatch|DiscardBatch|DiscardAndPrefetchBatch)'
      r'Async|cuStreamAttachMemAsync', 'SUBMIT', 'HOST'),
     (r'cuMem(BatchDecompress|MapArray)Async', 'SUBMIT', '0'),
@@ -270,7 +271,7 @@ def rows_of(header):
     return rows
 
 
-# ---- writing -----------------------------------------------------------------
+# ---- writing ----
 
 def width(text):
     return len(text.expandtabs(8))
