@@ -151,7 +151,7 @@ $(SIM): $(call obj,$(SIM_SRC) $(SIM_ASM))
 $(RT): $(call obj,$(RT_SRC))
 	$(say) LINK $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,libcudart.so.13 \
+	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,libcudart.so.13 -Wl,-Bsymbolic \
 		$(if $(wildcard tests/sim/cudart/exports.map),-Xlinker --version-script=tests/sim/cudart/exports.map) \
 		-o $@ $^ -ldl -lpthread
 	$(Q)ln -sf libcudart.so.13 $(@D)/libcudart.so
