@@ -20,6 +20,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import gentrace  # noqa: E402  (found through the line above)
+import hooks  # noqa: E402
 import replay_table  # noqa: E402
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -160,8 +161,15 @@ def bench_program(build, name, key):
             if line.startswith('{')]
     print('\n%-28s        ns' % name)
     for row in rows:
-        what = row[key] if key == 'name' else size_text(row[key])
-        print('  %-26s %s' % (what, cell(row['ns'], 9, '%.1f')))
+        print('  %-26s %s' % (size_text(row[key]),
+                              cell(row['ns'], 9, '%.1f')))
+    return rows
+
+
+def bench_hooks(build):
+    rows = hooks.measure(hooks.harness.Build(build)) or []
+    print()
+    hooks.print_rows(rows)
     return rows
 
 
@@ -207,7 +215,7 @@ def main():
             'live': bench_live(pair),
             'replay': bench_replay(args.build, traces),
             'ring': bench_program(args.build, 'ring', 'size'),
-            'hook': bench_program(args.build, 'hook', 'name'),
+            'hook': bench_hooks(args.build),
         }
     except subprocess.CalledProcessError as error:
         if error.stderr:
