@@ -51,6 +51,8 @@ class Pair:
                 '--live', str(live)] + list(more)
 
     def time(self, size, threads=1, live=0, *more):
+        if threads > 1:  # starting together takes a while
+            more = ('--pairs', '100000', '--repeat', '15') + more
         done = subprocess.run(self.argv(size, threads, live, *more),
                               stdout=subprocess.PIPE, check=True,
                               timeout=LIMIT_S)
@@ -86,6 +88,11 @@ def thread_counts():
     return counts
 
 
+def few_if_slow(size):
+    """malloc takes what is larger than 32 MiB from the kernel each time."""
+    return ('--pairs', '50', '--repeat', '5') if size > 32 * MIB else ()
+
+
 def cell(value, width, form='%.0f'):
     return ('-' if value is None else form % value).rjust(width)
 
@@ -100,7 +107,7 @@ def bench_pair(pair):
                    'instructions': (pair.instructions(size)
                                     if threads == 1 else None),
                    'malloc_ns': pair.time(size, threads, 0, '--malloc',
-                                          '--pairs', '20000')}
+                                          *few_if_slow(size))}
             rows.append(row)
             print('  %-17s %7d  %s %s %s' % (
                 size_text(size), threads, cell(row['ns'], 8, '%.1f'),
