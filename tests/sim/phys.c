@@ -1,9 +1,7 @@
 /*
  * Physical memory: what it costs the device, and where its contents are.
- *
- * Contents are host memory that is taken when touched: memory of many GiB
- * costs nothing until a copy or kernel writes it. Fresh memory reads as zero,
- * as the card's does.
+ * Fresh memory reads as zero, as the card's does. What can be exported is a
+ * file of its own, so that it can be mapped in other processes.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -12,11 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/sim/backing.h"
 #include "tests/sim/sim.h"
-
-/* Up to here contents come from the heap: a mapping each would exhaust the
- * number of mappings a process may have. */
-#define HEAP_MAX (64u << 10)
 
 CUresult sim_charge(struct sim_device *device, uint64_t bytes)
 {
@@ -38,24 +33,15 @@ static struct sim_list shared = {&shared, &shared};
 
 static bool contents(struct sim_phys *phys, bool shareable)
 {
-	int flags = MAP_NORESERVE;
-
-	if (!shareable && phys->bytes <= HEAP_MAX) {
-		phys->at = calloc(1, phys->bytes);
+	if (!shareable) {
+		phys->at = sim_backing_take(phys->bytes);
 		return phys->at;
 	}
-	if (shareable) {
-		phys->fd = memfd_create("gpusim", MFD_CLOEXEC);
-		if (phys->fd < 0)
-			return false;
-		if (ftruncate(phys->fd, (off_t)phys->bytes))
-			return false;
-		flags |= MAP_SHARED;
-	} else {
-		flags |= MAP_PRIVATE | MAP_ANONYMOUS;
-	}
-	phys->at = mmap(NULL, phys->bytes, PROT_READ | PROT_WRITE, flags,
-			phys->fd, 0);
+	phys->fd = memfd_create("gpusim", MFD_CLOEXEC);
+	if (phys->fd < 0 || ftruncate(phys->fd, (off_t)phys->bytes))
+		return false;
+	phys->at = mmap(NULL, phys->bytes, PROT_READ | PROT_WRITE,
+			MAP_SHARED | MAP_NORESERVE, phys->fd, 0);
 	if (phys->at == MAP_FAILED)
 		phys->at = NULL;
 	return phys->at;
@@ -66,8 +52,8 @@ static void phys_free(struct sim_phys *phys)
 	sim_list_del(&phys->link);
 	if (phys->charged)
 		sim_uncharge(phys->device, phys->bytes);
-	if (phys->at && phys->fd < 0 && phys->bytes <= HEAP_MAX)
-		free(phys->at);
+	if (phys->at && phys->fd < 0)
+		sim_backing_give(phys->at, phys->bytes);
 	else if (phys->at)
 		munmap(phys->at, phys->bytes);
 	if (phys->fd >= 0)
