@@ -13,7 +13,7 @@ def record(options):
     """Returns the program's wait status. Only processes that allocate device
     memory write a trace, each its own, so the name holds %p."""
     pattern = os.path.abspath(options.output or DEFAULT)
-    directory = os.path.dirname(pattern)
+    directory = os.path.dirname(pattern.replace('%%', '%'))
     if not os.access(directory, os.W_OK):
         raise Problem('cannot write to %s; give another place with -o'
                       % directory)

@@ -89,7 +89,7 @@ class Demo:
 
 
 def row(name, plain, ours, remark=''):
-    print('  %-14s %18s %18s   %s' % (name, plain, ours, remark))
+    print(('  %-14s %18s %18s   %s' % (name, plain, ours, remark)).rstrip())
 
 
 def main():
@@ -104,11 +104,15 @@ def main():
 
 
 def show(demo):
-    name = demo.card[0] if demo.card else 'a simulated card (none found here)'
-    print('A training-like example, linked to cudart only, on %s:' % name)
-    print('  %s\n' % os.path.relpath(demo.argv[0]), end='')
-    print('  %s; median of %d runs each\n' % (' '.join(demo.argv[1:]),
-                                              ROUNDS))
+    print('A training-like example that nobody changed, linked to cudart only:')
+    print('  %s %s' % (os.path.relpath(demo.argv[0]), ' '.join(demo.argv[1:])))
+    if demo.card:
+        print('on the card, %s. Median of %d runs each.\n'
+              % (demo.card[0], ROUNDS))
+    else:
+        print('on a simulated card, as none was found here; its cudaMalloc and '
+              'cudaFree take\nas long as an H200\'s. Median of %d runs each.\n'
+              % ROUNDS)
     plain, ours = [], []
     for _ in range(ROUNDS):  # in turn: machines are noisy
         plain.append(demo.run(False))

@@ -10,25 +10,28 @@ import harness
 
 # Without --reset the pool would rightly keep its cache until the process ends.
 CHURN = ['--ops', '120', '--seed', '7', '--streams', '2',
-         '--max-bytes', str(24 << 20), '--reset']
-# All of them, as long as that is a matter of seconds.
-MAX_RUNS = {None: 1200, 'undefined': 500, 'address': 250}
-MEMORY = 'memory:512MiB'
+         '--max-bytes', str(400 << 20), '--reset']
+# Runs per test: all faults, as long as that is a matter of seconds.
+MAX_RUNS = {None: 400, 'undefined': 250, 'address': 150}
+ROOMY = 'memory:512MiB'
+# Hardly more than the example holds at its peak: the pool must move and give
+# back what it caches.
+TIGHT = 'memory:%dMiB,context:0'
+MIB = 1 << 20
 
 
 class Faults(harness.CudaTest):
 
-    def churn(self, number, fault='', conf='', preload=True):
+    def churn(self, number, fault='', conf='', memory=ROOMY):
         """One run: its result, and the simulated driver's figures."""
         place = os.path.join(self.dir, 'run-%s' % number)
         os.mkdir(place)
         stats = os.path.join(place, 'stats')
         argv = [os.path.join(self.build.path, 'examples', 'churn')] + CHURN
-        sim = '%s,stats:%s' % (MEMORY, stats) + (fault and ',fail:' + fault)
+        sim = '%s,stats:%s' % (memory, stats) + (fault and ',fail:' + fault)
         result = harness.run(
             argv, self.build.env(
-                preload=preload, sim=sim,
-                conf=','.join(filter(None, ['check:True', conf]))),
+                sim=sim, conf=','.join(filter(None, ['check:True', conf]))),
             cwd=place)
         figures = {}
         if os.path.exists(stats):
@@ -40,9 +43,9 @@ class Faults(harness.CudaTest):
         match = re.search(rb'^checksum (\S+)\s*\Z', result.out, re.M)
         return match and match.group(1)
 
-    def clean(self, conf=''):
+    def clean(self, conf='', memory=ROOMY):
         """The run without a fault, and how often it calls what."""
-        result, figures = self.churn('clean', conf=conf)
+        result, figures = self.churn('clean', conf=conf, memory=memory)
         self.assert_ok(result)
         self.assertEqual(figures['device0.used_bytes'], '0', 'leak')
         self.assertIsNotNone(self.checksum(result), str(result))
@@ -81,18 +84,17 @@ class Faults(harness.CudaTest):
                                            + result.out, re.I):
             return 'fails without telling of a CUDA error'
         used = figures.get('device0.used_bytes')
-        if used is None:
+        if used is None and result.status == 0:
             return 'ends before the driver could tell its figures'
-        # A program that gave up did not free; then the plain run says what
-        # is its own.
+        # A program that gives up half-way frees nothing itself.
         if used != '0' and result.status == 0:
             return 'leaks %s bytes' % used
         return None
 
-    def run_all(self, faults, checksum, conf=''):
+    def run_all(self, faults, checksum, conf='', memory=ROOMY):
         bad = []
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            runs = {pool.submit(self.churn, number, fault, conf): fault
+            runs = {pool.submit(self.churn, number, fault, conf, memory): fault
                     for number, fault in enumerate(faults)}
             for run in concurrent.futures.as_completed(runs):
                 why = self.judge(runs[run], run.result(), checksum)
@@ -115,9 +117,24 @@ class Faults(harness.CudaTest):
         self.run_all(self.choose(counts, MAX_RUNS[self.build.san] // 4),
                      checksum, conf)
 
+    def test_tight_memory(self):
+        """With no memory to spare, what the pool does to find some."""
+        _, figures = self.churn('peak')
+        live = (int(figures['device0.peak_bytes']) + MIB - 1) // MIB
+        memory = TIGHT % (live + 1)
+        checksum, counts = self.clean(memory=memory)
+        counts = {f: n for f, n in counts.items()
+                  if f.startswith('cuMem') and 'cpy' not in f
+                  and 'set' not in f.lower() or f == 'cuMemSetAccess'}
+        self.run_all(self.choose(counts, MAX_RUNS[self.build.san] // 4),
+                     checksum, memory=memory)
+
     def test_a_call_that_keeps_failing(self):
-        """A function that works no more from some call on."""
+        """A function that works no more from some call on. What the driver
+        never takes back cannot be given back."""
         checksum, counts = self.clean()
+        for function in 'cuMemRelease', 'cuMemUnmap', 'cuMemFree_v2':
+            counts.pop(function, None)
         faults = []
         for function, count in sorted(counts.items()):
             faults += ['%s@%d+' % (function, n)
