@@ -17,9 +17,25 @@
 #define hot       inline __attribute__((always_inline))
 #define likely(x) __builtin_expect(!!(x), 1)
 
+/* roundup_power2_divisions: up to the next of N steps between powers of two. */
+static cold uint64_t round_divisions(const struct gp_pool *pool, uint64_t bytes)
+{
+	unsigned log = 63 - (unsigned)__builtin_clzll(bytes);
+	unsigned slot = log > 20 ? log - 20 : 0;
+	uint64_t n = pool->config.roundup_power2_divisions
+			     [slot < GP_DIVISIONS ? slot : GP_DIVISIONS - 1];
+	uint64_t step = n ? (1ull << log) / n : 0;
+
+	if (n <= 1 || bytes <= GP_ALIGN_SMALL * n || step == 0)
+		return bytes;
+	return (bytes + step - 1) / step * step;
+}
+
 /* Granules to serve, or 0 if no pool could. */
 static hot uint32_t round_request(const struct gp_pool *pool, uint64_t bytes)
 {
+	if (__builtin_expect(pool->rounds, 0))
+		bytes = round_divisions(pool, bytes);
 	if (likely(bytes < GP_LARGE_FROM))
 		return (uint32_t)((bytes + GP_ALIGN_SMALL - 1) >>
 				  GP_GRANULE_SHIFT);
@@ -138,14 +154,14 @@ int gp_pool_alloc(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
 /* Takes a live block from the program; NULL if none starts at va. */
 static hot struct gp_block *claim(const struct gp_pool *pool, uint64_t va)
 {
-	uint64_t offset = va - pool->base;
-	uint64_t granule = offset >> GP_GRANULE_SHIFT;
-	uint64_t live = gp_tag(granule, GP_LIVE);
+	uint64_t granule, beyond;
 	struct gp_slab *slab;
 	struct gp_block *b;
 
-	if (offset >= pool->arena_bytes || offset % GP_ALIGN_SMALL)
+	if (!gp_pool_granule(pool, va, &granule, &beyond) || beyond)
 		return NULL;
+	uint64_t live = gp_tag(granule, GP_LIVE);
+
 	b = gp_arena_at(&pool->arena, granule, &slab);
 	if (slab)
 		b = gp_slab_at(slab, granule);

@@ -39,8 +39,9 @@ struct gp_handle {
 	struct gp_block *from, *to; /* an operation's tiles: old, new place */
 	uint8_t where;              /* enum gp_where, of the operation */
 	bool segment;
-	bool fresh; /* made by the operation in progress */
-	void *link; /* objects.h */
+	struct gp_pool *pool; /* of a segment; constant */
+	bool fresh;           /* made by the operation in progress */
+	void *link;           /* objects.h */
 };
 
 /* The newest first. */

@@ -14,6 +14,7 @@
 #include <stddef.h>
 
 #include "pool/backing.h"
+#include "pool/flight.h"
 #include "pool/large.h"
 #include "pool/state.h"
 
@@ -26,6 +27,8 @@ struct growth {
 	struct gp_block *back;          /* free range after it, or NULL */
 	struct gp_handle *parts, *last; /* what fills the gap, in order */
 	uint32_t gap;                   /* granules */
+	uint32_t extra; /* granules beyond the request: growth_factor */
+	bool left;      /* idle memory that did not fit */
 };
 
 /* A stretch of addresses and how to use it. */
@@ -96,18 +99,17 @@ static void append(struct growth *g, struct gp_handle *h, enum gp_where where)
 	g->gap += h->granules;
 }
 
-/* Size of new handles. Small ones cost bandwidth, large ones can seldom be
- * moved: it follows what the process holds, and the request. */
+/* Size of the new handles of a growth. Small ones cost bandwidth, large ones
+ * can seldom be moved: it follows what the process holds, and the request. */
 static uint32_t handle_granules(const struct gp_pool *pool, uint32_t missing)
 {
-	uint32_t chunk = gp_backing_chunk(&pool->backing);
-	uint64_t size = chunk;
+	uint64_t size = gp_backing_chunk(&pool->backing);
 	uint64_t most = (uint64_t)GP_HANDLE_MAX >> GP_GRANULE_SHIFT;
 
 	while (size < most &&
 	       (size < pool->backing.granules / 32 || size < missing / 4))
 		size *= 2;
-	return size < missing ? (uint32_t)size : missing;
+	return (uint32_t)size;
 }
 
 /* Take idle memory for `missing`, at most `room`. Returns what is still
@@ -140,11 +142,13 @@ static uint32_t gather(struct gp_pool *pool, struct growth *g, uint32_t missing,
 /* New handles for the rest; their descriptors are reserved. */
 static void order_new(struct gp_pool *pool, struct growth *g, uint32_t missing)
 {
+	uint32_t size = handle_granules(pool, missing);
+
 	while (missing > 0) {
 		struct gp_handle *h = gp_objects_get(&pool->backing.handles);
 
 		*h = (struct gp_handle){
-			.granules = handle_granules(pool, missing),
+			.granules = size < missing ? size : missing,
 			.fresh = true,
 		};
 		missing -= h->granules;
@@ -152,10 +156,21 @@ static void order_new(struct gp_pool *pool, struct growth *g, uint32_t missing)
 	}
 }
 
-/* Descriptors for whatever may come. 0 or -ENOMEM. */
-static int reserve(struct gp_pool *pool, uint32_t missing)
+/* New memory beyond what is missing, at most what `room` leaves. */
+static uint32_t beyond(const struct gp_pool *pool, uint32_t missing,
+		       double factor, uint32_t room)
 {
-	uint32_t handles = missing / handle_granules(pool, missing) + 2;
+	double extra = (factor - 1.0) * (double)missing;
+
+	room -= missing;
+	return extra < (double)room ? round_chunk(pool, (uint32_t)extra) : room;
+}
+
+/* Descriptors for whatever may come. 0 or -ENOMEM. */
+static int reserve(struct gp_pool *pool, uint32_t missing, double factor)
+{
+	double most = factor > 1.0 ? factor * (double)missing : missing;
+	size_t handles = (size_t)most / handle_granules(pool, missing) + 3;
 
 	if (gp_objects_reserve(&pool->backing.handles, handles))
 		return -ENOMEM;
@@ -191,13 +206,14 @@ static int cut(struct gp_pool *pool, struct growth *g, struct gp_block *v,
 }
 
 /* Everything that the growth will use becomes HELD. */
-static int plan(struct gp_pool *pool, struct growth *g, uint32_t granules)
+static int plan(struct gp_pool *pool, struct growth *g, uint32_t granules,
+		double factor)
 {
 	struct place place = choose(pool, granules);
 	struct gp_block *v = place.vacant;
 
 	*g = (struct growth){0};
-	if (!v || reserve(pool, place.missing))
+	if (!v || reserve(pool, place.missing, factor))
 		return -ENOMEM;
 	uint32_t room =
 		place.back && !place.at_end ? place.missing : v->granules;
@@ -211,7 +227,12 @@ static int plan(struct gp_pool *pool, struct growth *g, uint32_t granules)
 		gp_large_hold(pool, g->front);
 	if (g->back)
 		gp_large_hold(pool, g->back);
-	order_new(pool, g, gather(pool, g, place.missing, room));
+	uint32_t missing = gather(pool, g, place.missing, room);
+
+	g->left = missing && pool->backing.idle_granules;
+	if (missing && factor > 1.0)
+		g->extra = beyond(pool, missing, factor, room - g->gap);
+	order_new(pool, g, missing + g->extra);
 	return cut(pool, g, v, place.at_end);
 }
 
@@ -362,25 +383,33 @@ static void roll_back(struct gp_pool *pool, struct growth *g)
 		gp_large_give(pool, g->back);
 }
 
+static int attempt(struct gp_pool *pool, struct growth *g, uint32_t granules,
+		   double factor)
+{
+	int rc = plan(pool, g, granules, factor);
+
+	if (rc)
+		return rc;
+	gp_flight_begin(pool);
+	rc = fill(pool, g);
+	if (rc)
+		empty(pool, g);
+	gp_flight_end(pool);
+	return rc;
+}
+
 int gp_grow(struct gp_pool *pool, uint32_t granules, struct gp_block **tile)
 {
 	struct growth g;
-	int rc = plan(pool, &g, granules);
+	int rc = attempt(pool, &g, granules, pool->config.growth_factor);
 
-	if (!rc) {
-		pool->in_flight++;
-		gp_unlock(&pool->lock);
-		rc = fill(pool, &g);
-		if (rc)
-			empty(pool, &g);
-		gp_lock(&pool->lock);
-		pool->in_flight--;
-		pool->landings++;
-		pthread_cond_broadcast(&pool->landed);
+	if (rc == -ENOMEM && g.extra) {
+		roll_back(pool, &g);
+		rc = attempt(pool, &g, granules, 1.0);
 	}
 	if (rc) {
 		roll_back(pool, &g);
-		return rc;
+		return rc == -ENOMEM && g.left ? -EAGAIN : rc;
 	}
 	*tile = commit(pool, &g);
 	gp_large_shrink(pool, *tile, granules);

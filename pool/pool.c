@@ -58,6 +58,11 @@ static int build(struct gp_pool *pool)
 			(sizeof(struct gp_cache) + 63) / 64 * 64);
 	pool->num_caches = 1;
 	pool->vacant = pool->arena.first;
+	for (int i = 0; i < GP_DIVISIONS; i++)
+		if (pool->config.roundup_power2_divisions[i] > 1)
+			pool->rounds = true;
+	if (!pool->has_vmm)
+		return 0;
 	return gp_call_reserve(pool, pool->arena_bytes, &pool->base);
 }
 
@@ -83,14 +88,14 @@ int gp_pool_create(const struct gp_driver *driver,
 		return -ENOMEM;
 	pool->driver = *driver;
 	pool->config = *config;
-	pool->has_vmm = true;
+	pool->has_vmm = driver->has_vmm && config->expandable_segments;
 	gp_lock_init(&pool->lock, GP_RANK_POOL);
 	pthread_cond_init(&pool->landed, NULL);
 	pool->clock = gp_call_now(pool);
 	rc = build(pool);
 	if (!rc) {
 		rc = gp_registry_add(pool);
-		if (rc)
+		if (rc && pool->has_vmm)
 			gp_call_unreserve(pool, pool->base, pool->arena_bytes);
 	}
 	if (rc) {
@@ -119,10 +124,15 @@ static void release_all(struct gp_pool *pool)
 			if (h->where == GP_GONE)
 				continue;
 			h->where = GP_GONE;
-			if (!gp_call_unmap(pool,
+			if (h->segment) {
+				gp_registry_unmap(h);
+				gp_call_segment_free(pool, h->id, bytes);
+			} else if (!gp_call_unmap(
+					   pool,
 					   gp_pool_address(pool, h->granule),
-					   bytes))
+					   bytes)) {
 				gp_call_release(pool, h->id, bytes);
+			}
 		}
 	}
 	while ((h = gp_backing_adopt(pool)))
@@ -134,19 +144,19 @@ void gp_pool_destroy(struct gp_pool *pool)
 {
 	gp_registry_remove(pool);
 	release_all(pool);
-	gp_call_unreserve(pool, pool->base, pool->arena_bytes);
+	if (pool->has_vmm)
+		gp_call_unreserve(pool, pool->base, pool->arena_bytes);
 	tear_down(pool);
 }
 
 int gp_pool_find(struct gp_pool *pool, uint64_t va, uint64_t *base,
 		 uint64_t *bytes)
 {
-	uint64_t offset = va - pool->base;
-	uint64_t granule = offset >> GP_GRANULE_SHIFT;
+	uint64_t granule, beyond;
 	struct gp_slab *slab;
 	struct gp_block *b;
 
-	if (offset >= pool->arena_bytes)
+	if (!gp_pool_granule(pool, va, &granule, &beyond))
 		return -ENOENT;
 	b = gp_arena_at(&pool->arena, granule, &slab);
 	if (slab)
@@ -156,13 +166,13 @@ int gp_pool_find(struct gp_pool *pool, uint64_t va, uint64_t *base,
 	if (!b)
 		return -ENOENT;
 	uint64_t tag = __atomic_load_n(&b->tag, __ATOMIC_ACQUIRE);
-	uint64_t start = (tag >> 8) << GP_GRANULE_SHIFT;
 	uint64_t requested = __atomic_load_n(&b->requested, __ATOMIC_RELAXED);
+	uint64_t offset = ((granule - (tag >> 8)) << GP_GRANULE_SHIFT) + beyond;
 
-	if ((tag & 0xff) != GP_LIVE || offset < start ||
-	    offset - start >= requested)
+	if ((tag & 0xff) != GP_LIVE || granule < tag >> 8 ||
+	    offset >= requested)
 		return -ENOENT;
-	*base = pool->base + start;
+	*base = va - offset;
 	*bytes = requested;
 	return 0;
 }
@@ -195,6 +205,7 @@ void gp_pool_tick(struct gp_pool *pool)
 	gp_unlock(&pool->lock);
 	if (pool->config.cache_policy == GP_CACHE_DECAY && now >= decay)
 		gp_reclaim_release(pool, UINT64_MAX, now - decay);
+	gp_reclaim_excess(pool, 0);
 }
 
 void gp_pool_get_stats(struct gp_pool *pool, struct gp_pool_stats *stats)

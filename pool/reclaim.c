@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "pool/backing.h"
+#include "pool/flight.h"
 #include "pool/large.h"
 #include "pool/state.h"
 
@@ -140,8 +141,13 @@ static void give_back(struct gp_pool *pool, struct gp_handle *h)
 	uint64_t bytes = (uint64_t)h->granules << GP_GRANULE_SHIFT;
 
 	if (h->segment) {
+		/* Unknown before it goes: the driver may hand the address out
+		 * again at once, to another thread. */
+		gp_registry_unmap(h);
 		if (!gp_call_segment_free(pool, h->id, bytes))
 			h->where = GP_GONE;
+		else
+			gp_registry_map(pool, h);
 		return;
 	}
 	if (h->where == GP_AT_OLD &&
@@ -189,16 +195,12 @@ static uint64_t release_some(struct gp_pool *pool, uint64_t bytes,
 	if (*took < bytes)
 		*took += take_idle(pool, &batch, bytes - *took, before);
 	if (batch.n) {
-		pool->in_flight++;
-		gp_unlock(&pool->lock);
+		gp_flight_begin(pool);
 		for (unsigned i = 0; i < batch.n; i++)
 			give_back(pool, batch.handles[i]);
-		gp_lock(&pool->lock);
+		gp_flight_end(pool);
 		for (unsigned i = 0; i < batch.n; i++)
 			given += settle(pool, batch.handles[i]);
-		pool->in_flight--;
-		pool->landings++;
-		pthread_cond_broadcast(&pool->landed);
 	}
 	gp_unlock(&pool->lock);
 	return given;
@@ -223,4 +225,23 @@ uint64_t gp_reclaim_release(struct gp_pool *pool, uint64_t bytes,
 		gp_unlock(&pool->lock);
 	}
 	return given;
+}
+
+void gp_reclaim_excess(struct gp_pool *pool, uint64_t bytes)
+{
+	double limit = pool->config.garbage_collection_threshold *
+		       (double)pool->driver.total_bytes;
+	uint64_t reserved, clock;
+
+	if (limit <= 0)
+		return;
+	gp_lock(&pool->lock);
+	reserved = pool->account.reserved.current;
+	clock = pool->clock;
+	gp_unlock(&pool->lock);
+	if ((double)(reserved + bytes) > limit)
+		gp_reclaim_release(
+			pool,
+			(uint64_t)((double)(reserved + bytes) - limit) + 1,
+			clock);
 }

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <sys/mman.h>
 
 #include "pool/lock.h"
 #include "pool/pool.h"
@@ -54,7 +55,9 @@ int gp_registry_add(struct gp_pool *pool)
 		pool->slot = i;
 		__atomic_store_n(&s->pool, pool, __ATOMIC_RELAXED);
 		__atomic_store_n(&s->base, pool->base, __ATOMIC_RELAXED);
-		__atomic_store_n(&s->end, pool->base + pool->arena_bytes,
+		__atomic_store_n(&s->end,
+				 pool->has_vmm ? pool->base + pool->arena_bytes
+					       : 0,
 				 __ATOMIC_RELEASE);
 		if (i >= num_slots)
 			__atomic_store_n(&num_slots, i + 1, __ATOMIC_RELEASE);
@@ -84,6 +87,87 @@ struct gp_pool *gp_registry_find(uint64_t serial)
 	return NULL;
 }
 
+/* ---- segments --------------------------------------------------------------- */
+
+#define PAGE_SHIFT 21u
+#define LEAF_BITS  14u
+#define ROOT_BITS  14u
+#define LEAF_PAGES (1u << LEAF_BITS)
+
+/* Leaves are made under the registry's lock and never go; all words atomic. */
+static struct gp_handle **leaves[1u << ROOT_BITS];
+static bool any_segments;
+
+static struct gp_handle **leaf_of(uint64_t page)
+{
+	if (page >> (LEAF_BITS + ROOT_BITS))
+		return NULL;
+	return __atomic_load_n(&leaves[page >> LEAF_BITS], __ATOMIC_ACQUIRE);
+}
+
+static int make_leaf(uint64_t page)
+{
+	struct gp_handle ***slot = &leaves[page >> LEAF_BITS];
+	void *leaf;
+
+	if (*slot)
+		return 0;
+	leaf = mmap(NULL, LEAF_PAGES * sizeof(void *), PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (leaf == MAP_FAILED)
+		return -ENOMEM;
+	__atomic_store_n(slot, leaf, __ATOMIC_RELEASE);
+	__atomic_store_n(&any_segments, true, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static void set_pages(const struct gp_handle *segment, struct gp_handle *value)
+{
+	uint64_t first = segment->id >> PAGE_SHIFT;
+	uint64_t bytes = (uint64_t)segment->granules << GP_GRANULE_SHIFT;
+
+	for (uint64_t i = 0; i << PAGE_SHIFT < bytes; i++)
+		__atomic_store_n(&leaf_of(first + i)[(first + i) % LEAF_PAGES],
+				 value, __ATOMIC_RELEASE);
+}
+
+int gp_registry_map(struct gp_pool *pool, struct gp_handle *segment)
+{
+	uint64_t bytes = (uint64_t)segment->granules << GP_GRANULE_SHIFT;
+	uint64_t first = segment->id >> PAGE_SHIFT;
+	uint64_t last = (segment->id + bytes - 1) >> PAGE_SHIFT;
+	int rc = 0;
+
+	if (segment->id % (1u << PAGE_SHIFT) || last >> (LEAF_BITS + ROOT_BITS))
+		return -EINVAL;
+	segment->pool = pool;
+	gp_lock(&lock);
+	for (uint64_t page = first; page <= last && !rc;
+	     page = (page | (LEAF_PAGES - 1)) + 1)
+		rc = make_leaf(page);
+	if (!rc)
+		set_pages(segment, segment);
+	gp_unlock(&lock);
+	return rc;
+}
+
+void gp_registry_unmap(struct gp_handle *segment)
+{
+	set_pages(segment, NULL);
+}
+
+struct gp_handle *gp_registry_segment(uint64_t va)
+{
+	uint64_t page = va >> PAGE_SHIFT;
+	struct gp_handle **leaf = leaf_of(page);
+
+	if (!leaf)
+		return NULL;
+	return __atomic_load_n(&leaf[page % LEAF_PAGES], __ATOMIC_ACQUIRE);
+}
+
+/* ---- lookup ------------------------------------------------------------------- */
+
 struct gp_pool *gp_pool_of(uint64_t va)
 {
 	unsigned n = __atomic_load_n(&num_slots, __ATOMIC_ACQUIRE);
@@ -95,5 +179,9 @@ struct gp_pool *gp_pool_of(uint64_t va)
 		    va >= __atomic_load_n(&s->base, __ATOMIC_RELAXED))
 			return __atomic_load_n(&s->pool, __ATOMIC_RELAXED);
 	}
-	return NULL;
+	if (!__atomic_load_n(&any_segments, __ATOMIC_RELAXED))
+		return NULL;
+	const struct gp_handle *segment = gp_registry_segment(va);
+
+	return segment ? segment->pool : NULL;
 }

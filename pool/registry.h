@@ -18,10 +18,18 @@ struct gp_pool;
 int gp_registry_add(struct gp_pool *pool);
 void gp_registry_remove(struct gp_pool *pool);
 
-/* True while the pool of this serial number exists. Call with
- * gp_registry_lock() to keep it so. */
+/* The pool of this serial number while it exists, else NULL. Between lock and
+ * unlock, which keep it so. */
 struct gp_pool *gp_registry_find(uint64_t serial);
 void gp_registry_lock(void);
 void gp_registry_unlock(void);
+
+/* A segment is there, or about to go back to the driver. 0, or -ENOMEM;
+ * -EINVAL for an address off 2 MiB or out of the table's reach. */
+int gp_registry_map(struct gp_pool *pool, struct gp_handle *segment);
+void gp_registry_unmap(struct gp_handle *segment);
+
+/* The segment that contains va, or NULL. Any thread. */
+struct gp_handle *gp_registry_segment(uint64_t va);
 
 #endif

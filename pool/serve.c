@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <stddef.h>
 
+#include "pool/flight.h"
 #include "pool/grow.h"
 #include "pool/large.h"
 #include "pool/reclaim.h"
+#include "pool/segments.h"
 #include "pool/state.h"
 
 /* Other threads' operations are waited for so many times at most. */
@@ -17,6 +19,12 @@ static bool is_small(uint32_t granules)
 	return granules < GP_LARGE_FROM >> GP_GRANULE_SHIFT;
 }
 
+static struct gp_block *take(struct gp_pool *pool, uint32_t granules, bool slab)
+{
+	return pool->has_vmm ? gp_large_take(pool, granules)
+			     : gp_segment_take(pool, granules, slab);
+}
+
 /* What is there already; `slab`: a free range may become a new slab. */
 static struct gp_block *search(struct gp_pool *pool, uint32_t granules,
 			       bool slab)
@@ -24,11 +32,11 @@ static struct gp_block *search(struct gp_pool *pool, uint32_t granules,
 	struct gp_block *b;
 
 	if (!is_small(granules))
-		return gp_large_take(pool, granules);
+		return take(pool, granules, false);
 	b = gp_slab_take(pool, granules);
 	if (b || !slab)
 		return b;
-	b = gp_large_take(pool, GP_SLAB_GRANULES);
+	b = take(pool, GP_SLAB_GRANULES, true);
 	if (!b)
 		return NULL;
 	if (gp_slab_add(pool, b)) {
@@ -41,15 +49,23 @@ static struct gp_block *search(struct gp_pool *pool, uint32_t granules,
 /* More memory. Releases the lock meanwhile. */
 static int grow(struct gp_pool *pool, uint32_t granules, struct gp_block **b)
 {
+	bool small = is_small(granules);
+	uint32_t want = small ? GP_SLAB_GRANULES : granules;
 	struct gp_block *tile;
 	int rc;
 
-	rc = gp_grow(pool, is_small(granules) ? GP_SLAB_GRANULES : granules,
-		     &tile);
+	if (pool->has_vmm) {
+		rc = gp_grow(pool, want, &tile);
+	} else {
+		gp_unlock(&pool->lock);
+		gp_reclaim_excess(pool, (uint64_t)want << GP_GRANULE_SHIFT);
+		gp_lock(&pool->lock);
+		rc = gp_segment_grow(pool, want, small, &tile);
+	}
 	if (rc)
 		return rc;
 	*b = tile;
-	if (!is_small(granules))
+	if (!small)
 		return 0;
 	if (gp_objects_reserve(&pool->arena.blocks, 8) ||
 	    gp_slab_add(pool, tile)) {
@@ -60,17 +76,6 @@ static int grow(struct gp_pool *pool, uint32_t granules, struct gp_block **b)
 	return 0;
 }
 
-/* True if an operation of another thread ended since `landings`, or one is
- * under way and has ended now: what it held may serve us. */
-static bool wait_for_others(struct gp_pool *pool, uint64_t landings)
-{
-	if (pool->landings == landings && pool->in_flight == 0)
-		return false;
-	while (pool->landings == landings)
-		pthread_cond_wait(&pool->landed, &pool->lock.mutex);
-	return true;
-}
-
 /* Free memory that is not where a search looks. Releases the lock meanwhile.
  * True if any came. */
 static bool collect(struct gp_pool *pool)
@@ -79,6 +84,21 @@ static bool collect(struct gp_pool *pool)
 
 	gp_unlock(&pool->lock);
 	any |= gp_reclaim_aside(pool);
+	gp_lock(&pool->lock);
+	return any;
+}
+
+/* The device is full: idle memory that could not be used where it is goes back,
+ * as much as is wanted. Releases the lock meanwhile. True if any went. */
+static bool give_back(struct gp_pool *pool, uint32_t granules)
+{
+	uint64_t bytes = (uint64_t)granules << GP_GRANULE_SHIFT;
+	bool any;
+
+	if (bytes < pool->config.large_segment_size)
+		bytes = pool->config.large_segment_size;
+	gp_unlock(&pool->lock);
+	any = gp_reclaim_release(pool, bytes, UINT64_MAX) > 0;
 	gp_lock(&pool->lock);
 	return any;
 }
@@ -108,16 +128,18 @@ int gp_serve(struct gp_pool *pool, struct gp_cache *cache, uint32_t granules,
 		*b = search(pool, granules, true);
 		if (*b)
 			break;
-		uint64_t landings = pool->landings;
+		uint64_t others = gp_flight_others(pool);
 
 		rc = grow(pool, granules, b);
 		if (!rc)
 			pool->account.misses++;
-		if (rc != -ENOMEM)
+		if (rc != -ENOMEM && rc != -EAGAIN)
 			break;
-		/* One landing was ours. */
 		retried = true;
-		if (!wait_for_others(pool, landings + 1))
+		if (rc == -EAGAIN && give_back(pool, granules))
+			continue;
+		rc = -ENOMEM;
+		if (!gp_flight_wait(pool, others))
 			break;
 	}
 	if (retried)

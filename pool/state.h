@@ -16,6 +16,7 @@
 #include "pool/order.h"
 #include "pool/pool.h"
 #include "pool/ranges.h"
+#include "pool/registry.h"
 #include "pool/slab.h"
 
 struct gp_pool {
@@ -23,6 +24,7 @@ struct gp_pool {
 	struct gp_driver driver;
 	struct gp_pool_config config;
 	bool has_vmm;    /* virtual memory, else plain segments */
+	bool rounds;     /* roundup_power2_divisions is set */
 	uint64_t serial; /* never the same for two pools */
 	unsigned slot;   /* in the registry, shared by none alive */
 	uint64_t base;   /* address of granule 0; 0 with segments */
@@ -56,8 +58,7 @@ struct gp_pool {
 	uint64_t landings;  /* such operations that have ended */
 };
 
-/* Address of a granule, and back. The granule must be backed; the address
- * must lie in the pool. */
+/* The address of a granule that is backed. */
 static inline uint64_t gp_pool_address(const struct gp_pool *pool,
 				       uint64_t granule)
 {
@@ -66,6 +67,25 @@ static inline uint64_t gp_pool_address(const struct gp_pool *pool,
 	const struct gp_handle *h = gp_backing_at(pool, granule);
 
 	return h->id + ((granule - h->granule) << GP_GRANULE_SHIFT);
+}
+
+/* The way back: the granule of an address, and the bytes beyond its start.
+ * False if the address is not in the pool. */
+static inline bool gp_pool_granule(const struct gp_pool *pool, uint64_t va,
+				   uint64_t *granule, uint64_t *beyond)
+{
+	uint64_t offset = va - pool->base;
+
+	*beyond = va & ((1u << GP_GRANULE_SHIFT) - 1);
+	*granule = offset >> GP_GRANULE_SHIFT;
+	if (__builtin_expect(pool->has_vmm, 1))
+		return offset < pool->arena_bytes;
+	const struct gp_handle *h = gp_registry_segment(va);
+
+	if (!h || h->pool != pool)
+		return false;
+	*granule = h->granule + ((va - h->id) >> GP_GRANULE_SHIFT);
+	return true;
 }
 
 #endif

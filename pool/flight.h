@@ -1,0 +1,28 @@
+/*
+ * Operations that leave the pool's lock to call the driver.
+ *
+ * What takes part in one is HELD meanwhile, so that others cannot see it as
+ * free memory. Whoever is about to report that memory is out waits for those
+ * in flight first and looks again.
+ */
+#ifndef GP_POOL_FLIGHT_H
+#define GP_POOL_FLIGHT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct gp_pool;
+
+/* Leave the pool's lock; take it again. */
+void gp_flight_begin(struct gp_pool *pool);
+void gp_flight_end(struct gp_pool *pool);
+
+/* Operations of other threads that have ended, as a number to compare. Under
+ * the lock. */
+uint64_t gp_flight_others(const struct gp_pool *pool);
+
+/* True if one has ended since that number was taken, or one is in flight and
+ * has ended now. Under the lock, which is released while it waits. */
+bool gp_flight_wait(struct gp_pool *pool, uint64_t since);
+
+#endif
