@@ -265,9 +265,10 @@ int gp_conf_parse(const char *text, struct gp_conf *conf,
 		  gp_conf_message *message, void *arg)
 {
 	struct parse parse = {.conf = conf, .message = message, .arg = arg};
-	struct gp_span rest = {text, text ? strnlen(text, MAX_TEXT + 1) : 0};
+	struct gp_span rest = {text ? text : "", 0};
 
 	gp_conf_defaults(conf);
+	rest.len = strnlen(rest.at, MAX_TEXT + 1);
 	if (rest.len > MAX_TEXT) {
 		say(&parse,
 		    "the configuration %s is ignored: it is longer than %u "

@@ -48,7 +48,7 @@ static void consider(struct gp_span key, const char *known, size_t *best,
 	const struct gp_span other = {known, strlen(known)};
 	size_t cost = distance(key, other);
 
-	/* "max_split_size" is meant, whatever the distance: it is only cut. */
+	/* "roundup" is near, whatever the distance: the key is only cut. */
 	if (key.len >= 4 && other.len > key.len &&
 	    !memcmp(key.at, known, key.len))
 		cost = min(cost, 1);
@@ -70,8 +70,6 @@ const char *gp_conf_suggest(struct gp_span key)
 		const char c = key.at[i];
 
 		lowered[i] = c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
-		if (c == '-')
-			lowered[i] = '_';
 	}
 	key.at = lowered;
 	for (size_t i = 0; i < gp_conf_count(); i++)

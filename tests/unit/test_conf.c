@@ -187,6 +187,9 @@ static void test_sizes(void **state)
 	CHECK("max_split_size_mb", ".5G", "refused");
 	CHECK("max_split_size_mb", "MiB", "refused");
 	CHECK("max_split_size_mb", "17592186044416", "refused"); /* 2^64 */
+	/* 2^64 + 2^26, which must not come out as 2^26 */
+	CHECK("max_split_size_mb", "17592186044480", "refused");
+	CHECK("max_split_size_mb", "18446744073776660480B", "refused");
 	CHECK("max_split_size_mb", "99999999999999999999", "refused");
 	CHECK("max_split_size_mb", "18446744073709551616", "refused");
 	CHECK("large_segment_size_mb", "10", "refused");

@@ -122,6 +122,8 @@ static void test_unknown_key(void **state)
 	says("the nearest known key is quiet\n");
 	assert_int_equal(parse("report-dir:/x"), 1);
 	says("the nearest known key is report_dir\n");
+	assert_int_equal(parse("roundup:4"), 1);
+	says("the nearest known key is roundup_power2_divisions\n");
 	assert_int_equal(parse("garbage_collect_threshold:0.8"), 1);
 	says("is garbage_collection_threshold\n");
 	assert_int_equal(parse("pinned_use_cuda_host_registre:1"), 1);

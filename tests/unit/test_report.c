@@ -300,11 +300,16 @@ static void test_oom_device_of_two(void **state)
 	report->pools[1].stats.reserved_bytes.current = 777 * MIB;
 	print(report, false);
 	has("This process's pool has 777.00 MiB reserved");
-	/* Two contexts on one device: their sum. */
+	/* Two contexts on one device: their sum, and the larger range. */
 	report->pools[0].device = 1;
+	report->pools[1].free_bytes = GIB;
+	report->pools[0].stats.largest_free_bytes = 333 * MIB;
+	report->pools[1].stats.largest_free_bytes = 222 * MIB;
 	report->pools[0].stats.reserved_bytes.current = 1000 * MIB;
 	print(report, false);
 	has("This process's pool has 1.74 GiB reserved");
+	has("the largest free range is 333.00 MiB");
+	has("1.00 GiB of it free");
 	lacks("The other");
 }
 

@@ -35,7 +35,17 @@ static struct {
 	bool interrupt;  /* every other write is EINTR */
 	bool zero;       /* write returns 0 */
 	unsigned writes; /* made so far */
+	int leaked;      /* files opened without O_CLOEXEC */
 } plan;
+
+int openat(int at, const char *name, int flags, ...)
+{
+	const int fd = (int)syscall(SYS_openat, at, name, flags, 0644);
+
+	if (fd >= 0)
+		plan.leaked += !(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	return fd;
+}
 
 ssize_t write(int fd, const void *data, size_t size)
 {
@@ -165,6 +175,7 @@ static void test_names(void **state)
 	exists("gpupool-python3.12-4242.oom-3.txt");
 	exists("gpupool-python3.12-4242.oom-3.json");
 	assert_int_equal(num_files(false), 6); /* nothing temporary is left */
+	assert_int_equal(plan.leaked, 0);
 }
 
 static void check_exe(const char *exe, const char *name)
