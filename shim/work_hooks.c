@@ -1,11 +1,10 @@
 /*
  * Stand-ins for the entry points that submit work or wait for it. Made from
  * cuda.h (CUDA_VERSION 13000) by work_table.py: do not edit, run
- * `make work-table`.
+ * `make work-table`. The layout is the script's too.
  */
+/* clang-format off */
 #include "shim/work.h"
-
-/* clang-format off: the layout is the script's. */
 
 #if CUDA_VERSION >= 12050
 CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)

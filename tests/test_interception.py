@@ -229,6 +229,32 @@ class Linker(InterceptionTest):
                      "'cudaMallocLike': nowhere, error 1"):
             self.assertIn(line + '\n', outputs[1])
 
+    def test_a_search_of_the_whole_program(self):
+        """It finds our own export first, which is no driver to learn from:
+        the call would never end."""
+        program = self.compile('whole', '''
+            #include <dlfcn.h>
+            #include <stdio.h>
+            int main(void)
+            {
+                void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+                int (*init)(unsigned) =
+                    (int (*)(unsigned))dlsym(driver, "cuInit");
+                int (*alloc)(unsigned long long *, unsigned long) =
+                    (int (*)(unsigned long long *, unsigned long))
+                        dlsym(dlopen(0, RTLD_NOW), "cuMemAlloc_v2");
+                unsigned long long address;
+
+                printf("%d", alloc(&address, 100));
+                printf(" %d", init(0));
+                printf(" %d\\n", alloc(&address, 100));
+                return 0;
+            }''', '-ldl')
+        for preload in False, True:
+            result = self.run_program([program], preload=preload)
+            self.assert_ok(result)
+            self.assertEqual(result.out, b'3 0 201\n')
+
     def test_lookups_before_any_constructor(self):
         """Other preloads look things up while the linker still works."""
         early = self.compile('libearly.so', '''

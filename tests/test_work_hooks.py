@@ -1,0 +1,297 @@
+"""The bodies that stand in for work: each forwards what it got, once, and
+shows the stream that the table says; what is shown is counted."""
+import os
+import unittest
+
+import harness
+from work_rows import CC, INCLUDE, SHIM, need_headers, table_rows, work_table
+
+BODIES = '''
+#include <stdio.h>
+#include <string.h>
+#include "shim/work.h"
+
+static struct gp_real real;
+const struct gp_real *gp_real_table = &real;
+const struct gp_real *gp_real_find(void) { return &real; }
+int gp_work_on;
+
+static int failures, forwarded, leaves;
+static CUresult left;
+static struct { int number; enum gp_work_id id; CUstream stream;
+                void *object; CUevent event; } seen[256];
+static int num_seen;
+
+void gp_work_enter(struct gp_work *work, enum gp_work_id id, CUstream stream,
+                   void *object, CUevent event)
+{
+    (void)work;
+    seen[num_seen].id = id;
+    seen[num_seen].stream = stream;
+    seen[num_seen].object = object;
+    seen[num_seen++].event = event;
+}
+
+void gp_work_leave(struct gp_work *work, CUresult rc)
+{
+    (void)work;
+    left = rc;
+    leaves++;
+}
+
+static void reset(int on)
+{
+    gp_work_on = on;
+    num_seen = forwarded = leaves = 0;
+    left = CUDA_ERROR_UNKNOWN;
+}
+
+static void must(int good, const char *name, const char *what)
+{
+    if (!good) {
+        printf("%s: %s\\n", name, what);
+        failures++;
+    }
+}
+
+static void check(const char *name, int on, CUresult rc, enum gp_work_id id,
+                  CUstream stream, void *object, CUevent event)
+{
+    must(forwarded == 1, name, "forwarded not once, or changed");
+    must(rc == CUDA_ERROR_NOT_PERMITTED, name, "another answer");
+    must(num_seen == on && leaves == on, name, "seen not once");
+    if (!on)
+        return;
+    must(seen[0].id == id, name, "another id");
+    must(seen[0].stream == stream, name, "another stream");
+    must(seen[0].object == object, name, "another object");
+    must(seen[0].event == event, name, "another event");
+    must(left == CUDA_ERROR_NOT_PERMITTED, name, "left with another answer");
+}
+'''
+
+ONE = '''
+static struct { int used; %(fields)s } want_%(name)s;
+static CUresult fake_%(name)s(%(params)s)
+{
+    forwarded += 1%(compare)s;
+    return CUDA_ERROR_NOT_PERMITTED;
+}
+static void test_%(name)s(int on)
+{
+%(declare)s
+%(set)s
+    real.%(name)s = fake_%(name)s;
+    reset(on);
+    check("%(name)s", on, %(name)s(%(args)s), GP_WORK_ID_%(name)s,
+          %(stream)s, %(object)s, %(event)s);
+}
+'''
+
+SPECIAL = '''
+static CUresult fake_multi(CUDA_LAUNCH_PARAMS *l, unsigned n, unsigned flags)
+{
+    forwarded += flags == 5 && (!l || n);
+    return CUDA_ERROR_NOT_PERMITTED;
+}
+static CUresult fake_instantiate(CUgraphExec *e, CUgraph g,
+                                 CUDA_GRAPH_INSTANTIATE_PARAMS *p)
+{
+    (void)p;
+    forwarded += e == (CUgraphExec *)16 && g == (CUgraph)32;
+    return CUDA_ERROR_NOT_PERMITTED;
+}
+static void test_special(int on)
+{
+    CUDA_LAUNCH_PARAMS launches[3];
+    CUDA_GRAPH_INSTANTIATE_PARAMS params;
+    const char *name = "cuLaunchCooperativeKernelMultiDevice";
+    __typeof__(cuGraphInstantiateWithParams) *twins[] = {
+        cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz};
+
+    real.cuLaunchCooperativeKernelMultiDevice = fake_multi;
+    real.cuGraphInstantiateWithParams = fake_instantiate;
+    real.cuGraphInstantiateWithParams_ptsz = fake_instantiate;
+    memset(launches, 0, sizeof(launches));
+    for (int i = 0; i < 3; i++)
+        launches[i].hStream = (CUstream)(uintptr_t)(i + 100);
+    reset(on);
+    must(cuLaunchCooperativeKernelMultiDevice(launches, 3, 5) ==
+         CUDA_ERROR_NOT_PERMITTED && forwarded == 1, name, "forward");
+    must(num_seen == 3 * on && leaves == 3 * on, name, "not every stream");
+    for (int i = 0; i < num_seen; i++)
+        must(seen[i].stream == launches[i].hStream, name, "another stream");
+    reset(on);
+    cuLaunchCooperativeKernelMultiDevice(NULL, 3, 5);
+    cuLaunchCooperativeKernelMultiDevice(launches, 1u << 30, 5);
+    must(forwarded == 2 && num_seen == 0, name, "nothing to read");
+
+    for (int i = 0; i < 2; i++) {
+        name = "cuGraphInstantiateWithParams and twin";
+        memset(&params, 0, sizeof(params));
+        params.hUploadStream = (CUstream)7;
+        reset(on);
+        twins[i]((CUgraphExec *)16, (CUgraph)32, &params);
+        twins[i]((CUgraphExec *)16, (CUgraph)32, NULL);
+        must(forwarded == 2 && num_seen == 0, name, "no upload, yet seen");
+        params.flags = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
+        twins[i]((CUgraphExec *)16, (CUgraph)32, &params);
+        must(forwarded == 3 && num_seen == on && leaves == on, name, "upload");
+        if (on)
+            must(seen[0].stream == (CUstream)7, name, "another stream");
+    }
+}
+static void test_null_config(int on)
+{
+    __typeof__(cuLaunchKernelEx) *twins[] = {cuLaunchKernelEx,
+                                             cuLaunchKernelEx_ptsz};
+
+    for (int i = 0; i < 2; i++) {
+        memset(&want_cuLaunchKernelEx, 0, sizeof(want_cuLaunchKernelEx));
+        memset(&want_cuLaunchKernelEx_ptsz, 0,
+               sizeof(want_cuLaunchKernelEx_ptsz));
+        reset(on);
+        twins[i](NULL, NULL, NULL, NULL);
+        must(forwarded == 1 && num_seen == on, "no config", "forward");
+        must(!on || !seen[0].stream, "no config", "a stream");
+    }
+}
+'''
+
+
+def one(row, columns, header):
+    """The test of one body: distinct bytes in every argument."""
+    name, params = row.name, row.params
+    declare, fill = [], []
+    for i, param in enumerate(params):
+        kind = param.type.replace('const ', '')
+        field = header.stream_fields.get(param.points_to())
+        if field:
+            declare.append('    static %s at_%s;' % (
+                param.points_to(), param.name))
+            fill.append('    at_%s.%s = (CUstream)0x7700;' % (
+                param.name, field))
+            declare.append('    %s %s = &at_%s;' % (
+                kind, param.name, param.name))
+        else:
+            declare.append('    %s %s;' % (kind, param.name))
+            fill.append('    memset(&%s, %d, sizeof(%s));' % (
+                param.name, i + 1, param.name))
+        fill.append('    memcpy(&want_%s.%s, &%s, sizeof(%s));' % (
+            name, param.name, param.name, param.name))
+    value = [None if c == 'none' else c for c in columns[3:6]]
+    return ONE % {
+        'name': name,
+        'fields': ' '.join('%s %s;' % (p.type.replace('const ', ''), p.name)
+                           for p in params),
+        'params': ', '.join(map(str, params)) or 'void',
+        'compare': ''.join(
+            ' && !memcmp(&%s, &want_%s.%s, sizeof(%s))' % (
+                p.name, name, p.name, p.name) for p in params),
+        'declare': '\n'.join(declare), 'set': '\n'.join(fill),
+        'args': ', '.join(p.name for p in params),
+        'stream': value[0] or 'NULL', 'object': value[1] or 'NULL',
+        'event': value[2] or 'NULL'}
+
+
+class Bodies(harness.CudaTest):
+
+    def test_each_forwards_and_shows_its_stream(self):
+        need_headers(self, same_version=True)
+        header = work_table.Header(INCLUDE, CC.split())
+        columns = {c[0]: c for m, c in table_rows() if m == 'GP_WORK'}
+        rows = [r for r in work_table.rows_of(header) if r.name in columns]
+        self.assertGreater(len(rows), 180)
+        source = BODIES + ''.join(
+            one(row, columns[row.name], header) for row in rows) + SPECIAL
+        source += 'int main(void) { for (int on = 0; on < 2; on++) {\n'
+        source += ''.join('test_%s(on);\n' % row.name for row in rows)
+        source += ('test_special(on); test_null_config(on); }\n'
+                   'printf("%d bodies\\n", ' + str(len(rows)) + ');\n'
+                   'return failures != 0; }\n')
+        program = self.compile(
+            'bodies', source, '-std=gnu11', '-w', '-I' + harness.ROOT,
+            '-isystem', INCLUDE, *[os.path.join(SHIM, name) for name in
+                                   ('work_hooks.c', 'work_special.c')])
+        self.assert_ok(harness.run([program]))
+
+
+COUNTS = '''
+#include <pthread.h>
+#include <stdio.h>
+#include "shim/work.h"
+
+#define THREADS 100
+#define CALLS   1000
+
+static CUstream last;
+
+static void call(enum gp_work_id id, CUstream stream)
+{
+    struct gp_work work;
+
+    gp_work_begin(&work, id, stream, NULL, NULL);
+    if (work.on)
+        last = work.stream;
+    gp_work_end(&work, CUDA_SUCCESS);
+}
+
+static void *run(void *arg)
+{
+    struct gp_work work;
+
+    (void)arg;
+    for (int i = 0; i < CALLS; i++) {
+        gp_work_begin(&work, GP_WORK_ID_cuLaunchKernel, NULL, NULL, NULL);
+        gp_work_end(&work, CUDA_SUCCESS);
+    }
+    return NULL;
+}
+
+int main(void)
+{
+    pthread_t threads[THREADS];
+
+    call(GP_WORK_ID_cuLaunchKernel, NULL);
+    printf("off %d\\n", (int)gp_work_calls(GP_WORK_SUBMIT));
+    gp_work_watch(true);
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&threads[i], NULL, run, NULL);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    printf("on %d\\n", (int)gp_work_calls(GP_WORK_SUBMIT));
+    call(GP_WORK_ID_cuMemcpy, NULL);
+    printf("copy %d %d\\n", (int)gp_work_calls(GP_WORK_SYNC_COPY),
+           last == CU_STREAM_LEGACY);
+    call(GP_WORK_ID_cuStreamSynchronize_ptsz, NULL);
+    printf("sync %d %d\\n", (int)gp_work_calls(GP_WORK_STREAM_SYNC),
+           last == CU_STREAM_PER_THREAD);
+    call(GP_WORK_ID_cuEventRecord_ptsz, (CUstream)0x5550);
+    printf("record %d %d\\n", (int)gp_work_calls(GP_WORK_EVENT_RECORD),
+           last == (CUstream)0x5550);
+    call(GP_WORK_ID_cuCtxSynchronize, NULL);
+    printf("none %d\\n", last == NULL);
+    gp_work_watch(false);
+    run(NULL);
+    printf("off %d\\n", (int)gp_work_calls(GP_WORK_SUBMIT));
+    return 0;
+}
+'''
+
+
+class Counting(harness.CudaTest):
+
+    def test_by_class_and_from_many_threads(self):
+        need_headers(self)
+        program = self.compile(
+            'counts', COUNTS, '-std=gnu11', '-I' + harness.ROOT, '-isystem',
+            INCLUDE, os.path.join(SHIM, 'work.c'), '-lpthread')
+        result = harness.run([program])
+        self.assert_ok(result)
+        self.assertEqual(result.out.decode().splitlines(), [
+            'off 0', 'on 100000', 'copy 1 1', 'sync 1 1', 'record 1 1',
+            'none 1', 'off 100000'])
+
+
+if __name__ == '__main__':
+    unittest.main()
