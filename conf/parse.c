@@ -139,17 +139,18 @@ static bool has_blank(struct gp_span value)
 static void refuse(struct parse *parse, const struct gp_conf_row *row,
 		   const struct setting *setting, int error)
 {
-	const char *why = error == -ERANGE ? " is out of range" : "";
-	const bool bare = setting->value.len && setting->value.at[0] != '[' &&
-			  setting->value.at[0] != '"';
+	const char first = setting->value.len ? setting->value.at[0] : '\0';
+	const char *why = "";
 	char stays[64];
 
+	if (error == -ERANGE)
+		why = " (out of range)";
+	else if (first != '[' && first != '"' && has_blank(setting->value))
+		why = " (settings are separated by commas, not blanks)";
 	gp_conf_print(row, parse->conf, stays, sizeof(stays));
-	if (!why[0] && bare && has_blank(setting->value))
-		why = " has a blank in it (settings are separated by commas)";
-	say(parse, "%s:%s%s is refused and it stays %s; accepted: %s",
-	    row->option.key, show(setting->value).text, why, stays,
-	    row->option.accepted);
+	say(parse, "%s:%s is refused%s, %s stays %s; accepted: %s",
+	    row->option.key, show(setting->value).text, why, row->option.key,
+	    stays, row->option.accepted);
 	parse->refused++;
 }
 

@@ -97,15 +97,13 @@ static int path_read(struct gp_span text, char *path)
 {
 	const bool quoted = text.len >= 2 && text.at[0] == '"' &&
 			    text.at[text.len - 1] == '"';
+	char copy[PATH_MAX];
 	size_t used = 0;
 
 	if (quoted) {
 		text.at++;
 		text.len -= 2;
 	}
-	if (text.len >= 2 * PATH_MAX)
-		return -ERANGE;
-	char copy[PATH_MAX];
 	for (size_t i = 0; i < text.len; i++) {
 		char c = text.at[i];
 

@@ -74,9 +74,9 @@ static void test_missing_comma(void **state)
 	assert_int_equal(parse("quiet:True check:True"), 1);
 	assert_false(conf.quiet);
 	assert_false(conf.check);
-	says("quiet:True check:True has a blank in it (settings are separated "
-	     "by commas) is refused and it stays False; accepted: True or "
-	     "False\n");
+	says("quiet:True check:True is refused (settings are separated by "
+	     "commas, "
+	     "not blanks), quiet stays False; accepted: True or False\n");
 }
 
 static void test_blank_for_colon(void **state)
@@ -102,7 +102,7 @@ static void test_no_value(void **state)
 	assert_int_equal(parse("quiet,check:1"), 1);
 	assert_true(conf.check);
 	assert_int_equal(parse("quiet:"), 1);
-	says("quiet: is refused and it stays False; accepted: True or False\n");
+	says("quiet: is refused, quiet stays False; accepted: True or False\n");
 	assert_int_equal(parse(":True"), 1);
 	assert_int_equal(parse(":"), 1);
 	assert_int_equal(num_said, 1);
@@ -142,10 +142,12 @@ static void test_bad_value_keeps_default(void **state)
 	assert_int_equal(parse("check:1,max_split_size_mb:abc,quiet:1"), 1);
 	assert_true(conf.check && conf.quiet);
 	assert_true(conf.max_split_size == UINT64_MAX);
-	says("max_split_size_mb:abc is refused and it stays unlimited; "
+	says("max_split_size_mb:abc is refused, max_split_size_mb stays "
+	     "unlimited; "
 	     "accepted: a size from 2 MiB up, or unlimited\n");
 	assert_int_equal(parse("garbage_collection_threshold:1.5"), 1);
-	says("garbage_collection_threshold:1.5 is out of range is refused");
+	says("garbage_collection_threshold:1.5 is refused (out of range), "
+	     "garbage_collection_threshold stays off; ");
 	assert_int_equal(parse("a:1,b:2,quiet:x"), 3);
 	assert_int_equal(num_said, 3);
 }
@@ -159,7 +161,7 @@ static void test_duplicates(void **state)
 	/* A bad one later does not undo the good one. */
 	assert_int_equal(parse("quiet:True,quiet:maybe"), 1);
 	assert_true(conf.quiet);
-	says("quiet:maybe is refused and it stays True;");
+	says("quiet:maybe is refused, quiet stays True;");
 }
 
 static void test_foreign(void **state)
