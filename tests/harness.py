@@ -109,6 +109,9 @@ class Build:
         if preload:
             env['LD_PRELOAD'] = self.preload()
             env['GPUPOOL_CONF'] = conf
+        elif self.sanitizer_runtime():
+            # The simulated driver is sanitized, foreign programs are not.
+            env['LD_PRELOAD'] = self.sanitizer_runtime()
         if sim:
             env['GPUPOOL_SIM'] = sim
         env.update(more)

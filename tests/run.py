@@ -52,15 +52,18 @@ def parse_tap(name, result):
         if plan:
             planned += int(plan.group(1))
         test = re.match(r'(not )?ok \d+(?: -)? ?(# SKIP)?\s*(.*)', line)
-        if not test:
-            continue
-        status = SKIP if test.group(2) else FAIL if test.group(1) else PASS
-        outcomes.append(Outcome('%s %s' % (name, test.group(3)), status,
-                                str(result) if status == FAIL else ''))
+        if test:
+            status = SKIP if test.group(2) else FAIL if test.group(1) else PASS
+            outcomes.append(Outcome('%s %s' % (name, test.group(3)), status))
+        elif line.startswith('#') and outcomes:
+            outcomes[-1].detail += '\n' + line  # belongs to the test above
     failed = any(o.status == FAIL for o in outcomes)
     if len(outcomes) < planned or not outcomes or (
             result.status != 0 and not failed):
         outcomes.append(Outcome(name, FAIL, str(result)))
+    for outcome in outcomes:
+        if outcome.status == FAIL and not outcome.detail:
+            outcome.detail = str(result)
     return outcomes
 
 

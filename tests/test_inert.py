@@ -42,9 +42,6 @@ class Inert(harness.CudaTest):
             child = self.build.env(preload=preload, conf='', **env)
             child['XDG_RUNTIME_DIR'] = runtime
             child['HOME'] = place
-            if not preload and self.build.sanitizer_runtime():
-                child['LD_PRELOAD'] = self.build.sanitizer_runtime()
-            # The variables' values show in what some programs print.
             result = harness.run(argv, child, cwd=place)
             results.append((result.status, result.out, result.err,
                             sorted(os.listdir(place)),
