@@ -250,7 +250,7 @@ static void unmap_pool(struct torch *t, struct torch_pool *pool)
 	if (!blocks)
 		abort();
 	node = gp_sorted_first(&pool->free);
-	for (i = 0; node; node = gp_sorted_next(node))
+	for (i = 0; i < count; node = gp_sorted_next(node))
 		blocks[i++] = torch_block_of(node);
 	for (i = 0; i < count; i++)
 		unmap_block(t, blocks[i]);

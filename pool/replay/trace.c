@@ -124,7 +124,7 @@ static int stream_index(struct parser *p, const struct field *f,
 static int positive_size(struct parser *p, const struct field *f,
 			 uint64_t *bytes)
 {
-	int64_t n;
+	int64_t n = 0;
 	int err = number(p, f, "size", &n);
 
 	if (err)
@@ -141,7 +141,7 @@ static int alloc_line(struct parser *p, const struct field *fields,
 		      struct gp_trace_op *op)
 {
 	uint32_t block;
-	int64_t id;
+	int64_t id = 0;
 	int err = number(p, &fields[1], "id", &id);
 
 	if (!err)
@@ -159,7 +159,7 @@ static int alloc_line(struct parser *p, const struct field *fields,
 static int free_line(struct parser *p, const struct field *fields,
 		     struct gp_trace_op *op)
 {
-	int64_t id;
+	int64_t id = 0;
 	int err = number(p, &fields[1], "id", &id);
 
 	if (err)
@@ -196,7 +196,7 @@ static int append(struct parser *p, const struct gp_trace_op *op)
 static int parse_line(struct parser *p, const char *line, size_t len)
 {
 	struct gp_trace_op op = {.line = p->line};
-	struct field fields[FIELDS];
+	struct field fields[FIELDS] = {{NULL, 0}};
 	int err;
 
 	if (p->line == 1 && len &&

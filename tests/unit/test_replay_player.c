@@ -189,7 +189,7 @@ static void test_work_in_flight(void **state)
 static struct gp_replay_result
 played(const char *text, const struct gp_policy *policy, uint64_t memory)
 {
-	struct gp_replay_result result;
+	struct gp_replay_result result = {0};
 	struct gp_trace trace;
 	struct gp_conf conf;
 	char why[256];
