@@ -1,7 +1,8 @@
 /*
  * One line on stderr: "gpupool: message". Through a fixed buffer and one
  * write(2), so that it is safe anywhere, also in a signal handler when the
- * format uses only %s %d %u %x %llu; a closed stderr is no error. errno is preserved.
+ * format uses only %s %d %u %x %llu; a closed stderr is no error. errno is
+ * preserved.
  * Rate-limited: at most GP_LOG_MAX lines a process, the last says so. A few of
  * them are kept for gp_note(), so that warnings do not use up the summary.
  */
