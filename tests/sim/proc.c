@@ -15,19 +15,13 @@ static const struct {
 	{"cuGraphInstantiate", 12000, "cuGraphInstantiateWithFlags"},
 };
 
-/* Does `exported` without its suffixes read `base`? */
+/* Does `exported` without its suffixes read `base`? A base with suffixes of
+ * its own is nobody's. */
 static bool has_base(const char *exported, const char *base)
 {
-	size_t n = strlen(base);
+	size_t n = strcspn(exported, "_");
 
-	if (strncmp(exported, base, n))
-		return false;
-	exported += n;
-	if (exported[0] == '_' && exported[1] == 'v' && exported[2] >= '1' &&
-	    exported[2] <= '9')
-		exported += 3;
-	return !*exported || !strcmp(exported, "_ptsz") ||
-	       !strcmp(exported, "_ptds");
+	return strlen(base) == n && !memcmp(exported, base, n);
 }
 
 /* The newest that a program of `version` knows; the per-thread twin before

@@ -18,15 +18,14 @@
 
 #include "tests/sim/sim.h"
 
-#define WINDOW (16ull << 40)
+#define WINDOW_MAX (16ull << 40)
+#define WINDOW_MIN (1ull << 39)
 
-/* First choice, then others: free under the address sanitizers' layouts, and
- * far from where the kernel puts mappings. */
-static const uint64_t bases[] = {0x400000000000, 0x200000000000,
-				 0x100000000000};
+/* Far from where the kernel puts mappings, and in nobody's way. */
+#define WINDOW_AT  0x400000000000ull
 
-static uint64_t window, next_granule;  /* next_granule: never given out */
-static uint64_t small_next, small_end; /* the part-used granule */
+static uint64_t window, window_end, next_granule; /* next: never given out */
+static uint64_t small_next, small_end;            /* the part-used granule */
 static void *regions, *maps, *bins;
 
 /* Addresses that came back, by size and alignment. */
@@ -67,35 +66,46 @@ static int compare_bins(const void *left, const void *right)
 	return 0;
 }
 
+/* Not mmap(): a sanitizer's wrapper would want to shadow it. */
+static uint64_t reserve(uint64_t at, uint64_t bytes)
+{
+	long got = syscall(SYS_mmap, at, bytes, PROT_NONE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
+				   (at ? MAP_FIXED_NOREPLACE : 0),
+			   -1, 0);
+
+	return got == -1 ? 0 : (uint64_t)got;
+}
+
 int sim_space_init(void)
 {
-	for (size_t i = 0; i < sizeof(bases) / sizeof(*bases); i++) {
-		/* Not mmap(): sanitizers' wrappers want to shadow it. */
-		long at = syscall(SYS_mmap, bases[i], WINDOW, PROT_NONE,
-				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
-					  MAP_FIXED_NOREPLACE,
-				  -1, 0);
+	uint64_t bytes = WINDOW_MAX;
+	uint64_t at = reserve(WINDOW_AT, bytes);
 
-		if (at == (long)bases[i]) {
-			window = next_granule = bases[i];
-			return 0;
-		}
-		if (at != -1)
-			syscall(SYS_munmap, at, WINDOW);
+	/* Under the thread sanitizer little is left: take what there is. */
+	while (!at && bytes >= WINDOW_MIN) {
+		at = reserve(0, bytes);
+		if (!at)
+			bytes /= 2;
 	}
-	return -1;
+	if (!at)
+		return -1;
+	window = at;
+	window_end = at + bytes;
+	next_granule = (at + SIM_GRANULE - 1) & ~(SIM_GRANULE - 1);
+	return 0;
 }
 
 bool sim_is_device_va(CUdeviceptr va)
 {
-	return va >= window && va < window + WINDOW;
+	return va >= window && va < window_end;
 }
 
 static CUdeviceptr fresh(uint64_t span, uint64_t align)
 {
 	CUdeviceptr va = (next_granule + align - 1) & ~(align - 1);
 
-	if (span > WINDOW || va + span > window + WINDOW)
+	if (span > window_end - window || va + span > window_end)
 		return 0;
 	next_granule = va + ((span + SIM_GRANULE - 1) & ~(SIM_GRANULE - 1));
 	return va;

@@ -1,0 +1,303 @@
+/*
+ * Description: the simulated driver's streams and events: what is ordered
+ * behind what, what waits and what does not, durations, host functions,
+ * values in memory.
+ */
+#include <pthread.h>
+#include <unistd.h>
+
+#include "tests/sim/simtest.h"
+
+#define MS 1000u /* us */
+
+static CUstream blocking, other, free_running;
+static CUdeviceptr memory;
+
+static double since(double began)
+{
+	return sim_test_ms() - began;
+}
+
+/* Work takes its time, and its effect comes at its end. */
+static void durations(void)
+{
+	CUevent start, end;
+	float ms = 0;
+
+	NEED(cuEventCreate(&start, 0));
+	NEED(cuEventCreate(&end, 0));
+	NEED(cuMemsetD32(memory, 1, 1));
+	NEED(cuCtxSynchronize());
+	NEED(cuEventRecord(start, free_running));
+	NEED(sim_test_spin(free_running, 30 * MS));
+	NEED(cuMemsetD32Async(memory, 2, 1, free_running));
+	NEED(cuEventRecord(end, free_running));
+	IS(cuEventQuery(end), CUDA_ERROR_NOT_READY);
+	IS(cuEventElapsedTime(&ms, start, end), CUDA_ERROR_NOT_READY);
+	IS(cuStreamQuery(free_running), CUDA_ERROR_NOT_READY);
+	HOLDS(gpusim_pending() >= 2);
+	IS(sim_test_word(memory), 1); /* the legacy stream does not wait */
+	IS(cuEventSynchronize(end), 0);
+	IS(cuEventQuery(end), 0);
+	IS(cuStreamQuery(free_running), 0);
+	IS(sim_test_word(memory), 2);
+	IS(cuEventElapsedTime(&ms, start, end), 0);
+	HOLDS(ms >= 29);
+	IS(gpusim_pending(), 0);
+	NEED(cuEventDestroy(start));
+	NEED(cuEventDestroy(end));
+	IS(cuEventQuery(end), CUDA_ERROR_INVALID_HANDLE);
+}
+
+/* The legacy stream waits for blocking ones, and they for it. */
+static void legacy(void)
+{
+	double began = sim_test_ms();
+
+	NEED(sim_test_spin(blocking, 30 * MS));
+	NEED(cuMemsetD32Async(memory, 3, 1, blocking));
+	NEED(cuMemsetD32Async(memory, 4, 1, NULL));
+	NEED(cuMemsetD32Async(memory + 4, 5, 1, other));
+	HOLDS(since(began) < 25);
+	IS(cuStreamQuery(other), CUDA_ERROR_NOT_READY);
+	IS(cuStreamSynchronize(other), 0);
+	HOLDS(since(began) >= 29);
+	IS(sim_test_word(memory), 4);
+
+	began = sim_test_ms();
+	NEED(sim_test_spin(free_running, 60 * MS));
+	NEED(cuMemsetD32(memory, 6, 1));
+	IS(sim_test_word(memory), 6);
+	IS(cuStreamSynchronize(NULL), 0);
+	IS(cuStreamSynchronize(blocking), 0);
+	HOLDS(since(began) < 55);
+	IS(cuStreamQuery(free_running), CUDA_ERROR_NOT_READY);
+	IS(cuCtxSynchronize(), 0);
+	HOLDS(since(began) >= 59);
+}
+
+static void events(void)
+{
+	CUevent event;
+	double began = sim_test_ms();
+
+	NEED(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	IS(cuEventQuery(event), 0); /* never recorded */
+	IS(cuStreamWaitEvent(free_running, event, 0), 0);
+	NEED(sim_test_spin(blocking, 30 * MS));
+	NEED(cuMemsetD32Async(memory, 7, 1, blocking));
+	NEED(cuEventRecord(event, blocking));
+	NEED(cuStreamWaitEvent(free_running, event, 0));
+	NEED(cuMemcpyDtoDAsync(memory + 8, memory, 4, free_running));
+	/* recorded anew: the wait is for what was there */
+	NEED(sim_test_spin(blocking, 60 * MS));
+	NEED(cuEventRecord(event, blocking));
+	IS(cuStreamSynchronize(free_running), 0);
+	HOLDS(since(began) >= 29 && since(began) < 85);
+	NEED(cuEventDestroy(event)); /* while it is pending */
+	IS(cuCtxSynchronize(), 0);
+	IS(sim_test_word(memory + 8), 7);
+}
+
+/* A free waits for every stream of the context, an allocation for none. */
+static void frees(uint64_t bytes)
+{
+	double began = sim_test_ms();
+	CUdeviceptr p, q;
+
+	NEED(cuMemAlloc(&p, bytes));
+	NEED(sim_test_spin(free_running, 30 * MS));
+	NEED(cuMemAlloc(&q, bytes));
+	HOLDS(since(began) < 25);
+	IS(cuMemFree(p), 0);
+	HOLDS(since(began) >= 29);
+	IS(cuMemFree(q), 0);
+}
+
+/* Launches a little later; *arg: how long that took, ms. */
+static void *launch(void *arg)
+{
+	double *took = arg, began;
+	CUcontext ctx;
+
+	NEED(cuDevicePrimaryCtxRetain(&ctx, 0));
+	NEED(cuCtxSetCurrent(ctx));
+	usleep(30 * MS);
+	began = sim_test_ms();
+	NEED(sim_test_spin(other, 0));
+	*took = since(began);
+	NEED(cuDevicePrimaryCtxRelease(0));
+	return NULL;
+}
+
+/* While a free waits, another thread's launch waits with it. */
+static void free_is_a_barrier(void)
+{
+	double began = sim_test_ms(), took = 0;
+	pthread_t thread;
+	CUdeviceptr p;
+
+	NEED(cuMemAlloc(&p, 512));
+	NEED(sim_test_spin(free_running, 150 * MS));
+	NEED(pthread_create(&thread, NULL, launch, &took));
+	NEED(cuMemFree(p));
+	HOLDS(since(began) >= 149);
+	NEED(pthread_join(thread, NULL));
+	HOLDS(took >= 50);
+}
+
+struct note {
+	pthread_t thread;
+	int calls;
+	CUresult inside;
+};
+
+static void CUDA_CB host_function(void *arg)
+{
+	struct note *note = arg;
+	CUdeviceptr p;
+
+	note->thread = pthread_self();
+	note->inside = cuMemAlloc(&p, 512);
+	usleep(20 * MS);
+	note->calls++;
+}
+
+static void CUDA_CB callback(CUstream stream, CUresult err, void *arg)
+{
+	(void)stream;
+	*(int *)arg = err == CUDA_SUCCESS;
+}
+
+static void host_functions(void)
+{
+	double began = sim_test_ms();
+	struct note note = {0};
+	int called = 0;
+
+	NEED(cuLaunchHostFunc(free_running, host_function, &note));
+	/* others go on meanwhile */
+	NEED(cuMemsetD32Async(memory, 8, 1, other));
+	IS(cuStreamSynchronize(other), 0);
+	HOLDS(since(began) < 18);
+	NEED(cuMemsetD32Async(memory, 9, 1, free_running));
+	IS(cuStreamSynchronize(free_running), 0);
+	IS(note.calls, 1);
+	IS(note.inside, CUDA_ERROR_NOT_PERMITTED);
+	HOLDS(!pthread_equal(note.thread, pthread_self()));
+	IS(sim_test_word(memory), 9);
+	NEED(cuStreamAddCallback(blocking, callback, &called, 0));
+	IS(cuStreamSynchronize(blocking), 0);
+	IS(called, 1);
+}
+
+static void values(void)
+{
+	CUdeviceptr flag = memory + 64;
+
+	NEED(cuMemsetD32(flag, 0, 2));
+	NEED(cuStreamWaitValue32(free_running, flag, 3,
+				 CU_STREAM_WAIT_VALUE_GEQ));
+	NEED(cuMemsetD32Async(memory, 10, 1, free_running));
+	usleep(5 * MS);
+	IS(cuStreamQuery(free_running), CUDA_ERROR_NOT_READY);
+	NEED(cuStreamWriteValue32(other, flag, 5, 0));
+	IS(cuStreamSynchronize(free_running), 0);
+	IS(sim_test_word(memory), 10);
+	IS(sim_test_word(flag), 5);
+	IS(cuStreamWaitValue32(other, flag + 1, 0, 0),
+	   CUDA_ERROR_INVALID_VALUE);
+}
+
+/* A destroyed stream's work is done all the same. */
+static void destruction(void)
+{
+	CUstream stream;
+
+	NEED(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	NEED(sim_test_spin(stream, 20 * MS));
+	NEED(cuMemsetD32Async(memory, 11, 1, stream));
+	NEED(cuStreamDestroy(stream));
+	IS(cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE);
+	IS(cuStreamSynchronize(stream), CUDA_ERROR_INVALID_HANDLE);
+	IS(cuCtxSynchronize(), 0);
+	IS(sim_test_word(memory), 11);
+}
+
+/* An asynchronous copy out of pageable memory has taken its source; one out
+ * of pinned memory has not. One into pageable memory waits. */
+static void pageable(void)
+{
+	double began = sim_test_ms();
+	uint32_t own = 1, *pinned;
+
+	NEED(cuMemHostAlloc((void **)&pinned, 4096, 0));
+	pinned[0] = 1;
+	NEED(sim_test_spin(free_running, 30 * MS));
+	NEED(cuMemcpyHtoDAsync(memory, &own, 4, free_running));
+	NEED(cuMemcpyHtoDAsync(memory + 4, pinned, 4, free_running));
+	HOLDS(since(began) < 25);
+	own = pinned[0] = 2;
+	NEED(cuMemcpyDtoHAsync(&own, memory, 4, free_running));
+	HOLDS(since(began) >= 29);
+	IS(own, 1);
+	IS(sim_test_word(memory + 4), 2);
+	NEED(cuMemFreeHost(pinned));
+}
+
+static void kernels(void)
+{
+	CUdeviceptr a = memory, b = memory + 4096, out = memory + 8192;
+	unsigned value = 3;
+	size_t n = 1024;
+	void *fill[] = {&a, &value, &n}, *copy[] = {&b, &a, &n};
+	void *sum[] = {&out, &b, &n}, *bad[] = {&out, &value, &n};
+	CUdeviceptr nowhere = 4096;
+
+	NEED(cuLaunchKernel(sim_test_kernel("fill32"), 1, 1, 1, 32, 1, 1, 0,
+			    free_running, fill, NULL));
+	NEED(cuLaunchKernel(sim_test_kernel("add32"), 1, 1, 1, 32, 1, 1, 0,
+			    free_running, fill, NULL));
+	NEED(cuLaunchKernel(sim_test_kernel("copy32"), 1, 1, 1, 32, 1, 1, 0,
+			    free_running, copy, NULL));
+	NEED(cuLaunchKernel(sim_test_kernel("sum"), 1, 1, 1, 32, 1, 1, 0,
+			    free_running, sum, NULL));
+	IS(cuStreamSynchronize(free_running), 0);
+	IS(sim_test_word(out), 6 * 1024);
+	NEED(cuLaunchKernel(sim_test_kernel("hash"), 1, 1, 1, 32, 1, 1, 0,
+			    free_running, sum, NULL));
+	IS(cuStreamSynchronize(free_running), 0);
+	HOLDS(sim_test_word(out) != 6 * 1024);
+	IS(cuLaunchKernel(sim_test_kernel("sum"), 0, 1, 1, 32, 1, 1, 0,
+			  free_running, sum, NULL),
+	   CUDA_ERROR_INVALID_VALUE);
+	IS(cuLaunchKernel((CUfunction)&value, 1, 1, 1, 1, 1, 1, 0, free_running,
+			  sum, NULL),
+	   CUDA_ERROR_INVALID_HANDLE);
+	bad[1] = &nowhere;
+	NEED(cuLaunchKernel(sim_test_kernel("sum"), 1, 1, 1, 32, 1, 1, 0,
+			    free_running, bad, NULL));
+	IS(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+int main(void)
+{
+	sim_test_begin("memory:1GiB");
+	NEED(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+	NEED(cuStreamCreate(&other, CU_STREAM_DEFAULT));
+	NEED(cuStreamCreate(&free_running, CU_STREAM_NON_BLOCKING));
+	NEED(cuMemAlloc(&memory, MIB));
+	NEED(sim_test_spin(NULL, 0));
+	durations();
+	legacy();
+	events();
+	frees(512);
+	frees(64 * MIB);
+	free_is_a_barrier();
+	host_functions();
+	values();
+	destruction();
+	pageable();
+	kernels();
+	return sim_test_end();
+}
