@@ -42,6 +42,9 @@ static sem_t exit_done; /* posted when the exit report is written */
 static unsigned signals_wanted;
 static int exit_wanted;
 static int exit_begun;
+/* The program is leaving main(): libcuda may be torn down under the thread, so
+ * it calls the driver no more. Synchronization: atomic. */
+static int leaving;
 
 /* Rank: below start_lock, above the contexts' lock. Guards the statics of
  * write_report(). Never taken by a signal handler. */
@@ -160,13 +163,25 @@ static void tell_written(const struct gp_report *report, int rc,
 		gp_note("report %s", path);
 }
 
+/* Where reports go: the program may have changed its directory since. */
+static void report_dir(char *dir, size_t size)
+{
+	const char *wanted = gp_settings()->report_dir;
+
+	if (*wanted == '/')
+		snprintf(dir, size, "%s", wanted);
+	else
+		snprintf(dir, size, "%s%s%s", gp_start_dir(),
+			 *wanted ? "/" : "", wanted);
+}
+
 static void write_report(enum gp_report_reason reason, unsigned sequence,
 			 uint64_t oom_bytes, int oom_device,
 			 const char *oom_call)
 {
 	static struct gp_report report; /* too large for a thread's stack */
-	static char path[PATH_MAX + 64];
-	const char *dir = gp_settings()->report_dir;
+	static char path[2 * PATH_MAX + 64];
+	static char dir[2 * PATH_MAX];
 	int saved = errno;
 	int rc;
 
@@ -176,8 +191,8 @@ static void write_report(enum gp_report_reason reason, unsigned sequence,
 	report.oom_bytes = oom_bytes;
 	report.oom_device = oom_device;
 	strncpy(report.oom_call, oom_call, sizeof(report.oom_call) - 1);
-	rc = gp_report_write(&report, *dir ? dir : gp_start_dir(), path,
-			     sizeof(path));
+	report_dir(dir, sizeof(dir));
+	rc = gp_report_write(&report, dir, path, sizeof(path));
 	tell_written(&report, rc, path);
 	pthread_mutex_unlock(&report_lock);
 	errno = saved;
@@ -255,20 +270,20 @@ static void *run(void *arg)
 {
 	unsigned ticks = 0;
 
-	(void)arg;
-	for (;;) {
+	while (gp_running()) {
 		struct timespec until = realtime_in(TICK_NS);
 
 		if (sem_timedwait(&wake, &until) == 0) {
 			serve_requests();
 			continue;
 		}
-		if (!gp_running())
-			return NULL;
+		if (__atomic_load_n(&leaving, __ATOMIC_ACQUIRE))
+			continue;
 		gp_context_tick();
 		if (++ticks % 8 == 0)
 			gp_runtime_refresh();
 	}
+	return arg;
 }
 
 static bool start_thread(void)
@@ -298,6 +313,11 @@ static bool start_thread(void)
 
 static void at_exit(void);
 
+static void begin_leaving(void)
+{
+	__atomic_store_n(&leaving, 1, __ATOMIC_RELEASE);
+}
+
 void gp_reporter_start(void)
 {
 	sem_init(&wake, 0, 0);
@@ -306,7 +326,12 @@ void gp_reporter_start(void)
 	have_thread = start_thread();
 	if (have_thread)
 		chain_signal(gp_settings()->report_signal);
-	at_quick_exit(at_exit);
+	/* Registered after libcuda's own handler, hence called before it. The
+	 * report itself comes later, when the program's handlers have freed
+	 * what they free. */
+	atexit(begin_leaving);
+	if (at_quick_exit(at_exit))
+		gp_warn("no report after quick_exit: no room for its handler");
 }
 
 void gp_reporter_oom(uint64_t bytes, int device, const char *call)

@@ -258,9 +258,9 @@ cudaError_t cudaMallocPitch(void **address, size_t *pitch, size_t width,
 	CUdeviceptr va;
 	CUresult rc;
 
-	if (may_answer() &&
-	    gp_serve_pitch(address ? &va : NULL, pitch, width, height, 4,
-			   "cudaMallocPitch", &rc) == GP_SERVED) {
+	if (address && may_answer() &&
+	    gp_serve_pitch(&va, pitch, width, height, 4, "cudaMallocPitch",
+			   &rc) == GP_SERVED) {
 		if (__builtin_expect(rc == CUDA_SUCCESS, 1)) {
 			*address = (void *)va;
 			return cudaSuccess;
