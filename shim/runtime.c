@@ -50,6 +50,7 @@ static int look(struct dl_phdr_info *info, size_t size, void *arg)
 	const char *base = base_name(info->dlpi_name);
 
 	(void)size;
+	survey->loads = info->dlpi_adds;
 	if (!strncmp(base, "libucm.so", 9) || !strncmp(base, "libucm_cuda", 11))
 		survey->ucm = true;
 	if (strncmp(base, "libcudart.so", 12) != 0 ||
@@ -59,6 +60,13 @@ static int look(struct dl_phdr_info *info, size_t size, void *arg)
 		snprintf(survey->path, sizeof(survey->path), "%s",
 			 info->dlpi_name);
 	return 0;
+}
+
+static int look_loads(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	(void)size;
+	*(unsigned long long *)arg = info->dlpi_adds;
+	return 1;
 }
 
 static void survey_now(struct survey *survey, const char *wanted)
@@ -123,6 +131,8 @@ static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
  * or several, or one too old, or when libucm wants to see the driver's
  * functions called. Synchronization: atomic. */
 static const struct cudart *fast_runtime;
+/* How many objects the linker had ever loaded when that was so. Atomic. */
+static unsigned long long fast_loads;
 
 static const struct cudart *find_known(const char *path)
 {
@@ -175,6 +185,7 @@ __attribute__((noinline, cold)) void gp_runtime_refresh(void)
 		runtime = runtime_at(&survey);
 	if (runtime && !runtime->context_is_current)
 		runtime = NULL;
+	__atomic_store_n(&fast_loads, survey.loads, __ATOMIC_RELAXED);
 	__atomic_store_n(&fast_runtime, runtime, __ATOMIC_RELEASE);
 }
 
@@ -208,7 +219,14 @@ static inline bool may_answer(void)
 static __attribute__((noinline, cold)) const struct cudart *
 slow_runtime(const void *caller)
 {
-	if (!may_answer() && gp_running())
+	const struct cudart *fast =
+		__atomic_load_n(&fast_runtime, __ATOMIC_ACQUIRE);
+	unsigned long long loads = 0;
+
+	dl_iterate_phdr(look_loads, &loads);
+	if (fast && loads == __atomic_load_n(&fast_loads, __ATOMIC_RELAXED))
+		return fast;
+	if (gp_running())
 		gp_runtime_refresh();
 	return real_runtime(caller);
 }
@@ -234,8 +252,8 @@ cudaError_t cudaMalloc(void **address, size_t bytes)
 	CUdeviceptr va;
 	CUresult rc;
 
-	if (may_answer() && gp_serve_alloc(address ? &va : NULL, bytes,
-					   "cudaMalloc", &rc) == GP_SERVED) {
+	if (address && may_answer() &&
+	    gp_serve_alloc(&va, bytes, "cudaMalloc", &rc) == GP_SERVED) {
 		if (__builtin_expect(rc == CUDA_SUCCESS, 1)) {
 			*address = (void *)va;
 			return cudaSuccess;
