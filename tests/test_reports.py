@@ -4,6 +4,8 @@ import json
 import os
 import re
 import shutil
+import signal
+import subprocess
 import time
 import unittest
 
@@ -193,10 +195,6 @@ class Where(ReportTest):
 
 class Signal(ReportTest):
 
-    def wait(self, *kinds):
-        """The report that a signal asks for is written by another thread."""
-        return 'sleep=300'
-
     def test_report_and_the_program_goes_on(self):
         result = self.script('alloc=4096', 'raise=USR1', 'sleep=300',
                              'alloc=8192', 'raise=USR1', 'sleep=300',
@@ -226,8 +224,6 @@ class Signal(ReportTest):
                 return 0;
             }''', '-I/usr/local/cuda/include', '-L' + self.build.sim,
                             '-lcuda', *self.sanitizer_flags())
-        import signal
-        import subprocess
         proc = subprocess.Popen([path], env=self.build.env(), cwd=self.dir,
                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE,
@@ -266,6 +262,7 @@ class Signal(ReportTest):
         result = self.script('handler=ignore', 'alloc=4096', 'raise=USR1',
                              'sleep=100', 'exit=3')
         self.assert_ok(result, 3)
+        self.assertEqual(self.kinds(), ['exit'])
 
     def test_before_the_first_allocation_nothing_is_ours(self):
         for preload in False, True:
