@@ -195,6 +195,17 @@ class Memory(ReplayTest):
                       'large_segment_size_mb:32', trace)['peak_reserved'],
             32 * MIB)
 
+    def test_pool_without_virtual_memory_is_the_native_rules(self):
+        for program in gentrace.PROGRAMS:
+            trace = self.made_up(program)
+            pool = self.json('--no-timing', '--conf',
+                             'expandable_segments:False', trace)
+            native = self.json('--no-timing', '--policy', 'native', trace)
+            self.assertEqual(pool['driver_calls']['create'], 0)
+            self.assertAlmostEqual(
+                pool['peak_reserved'] / native['peak_reserved'], 1, delta=0.03,
+                msg=program.__name__)
+
     def test_a_size_can_be_left_out(self):
         trace = self.file(HEAD + 'a,1,67108864,,1\na,2,2097152,,2\n'
                           'f,1,,,3\nf,2,,,4\n')

@@ -5,7 +5,16 @@
  * (stream, size, address).
  *
  * Played, not linked: a person can see what PyTorch would reserve for a trace
- * without PyTorch, and the numbers can be held against what it reported.
+ * without PyTorch. Held against what PyTorch 2.11 reported on an H200 for five
+ * models whose driver calls were recorded (cuBLAS's own 64 MiB buffers left
+ * out), MiB:
+ *
+ *                  native, played  reported   expandable, played  reported
+ *   GPT-2                   21046     21042                13670     13670
+ *   ResNet-50               12134     12132                 6756      6754
+ *   Mask R-CNN              23872     23872                16686     16686
+ *   GraphSAGE               11912     11912                 6520      6520
+ *   MoE                     15962     15962                12494     12494
  */
 #ifndef GP_REPLAY_TORCH_H
 #define GP_REPLAY_TORCH_H

@@ -2,8 +2,8 @@
  * What an allocate+free pair costs: over the pool with a modelled driver, or
  * over glibc's malloc as a yardstick on the same machine.
  *
- *   pair --size BYTES [--threads T] [--pairs N] [--live L] [--repeat R]
- *        [--malloc]
+ *   pair --size BYTES [--threads T] [--pairs N] [--batch B] [--live L]
+ *        [--repeat R] [--remote] [--malloc]
  *
  * Each thread allocates and frees N times in a row, all at once; before that,
  * L blocks of about that size are held and as many free ones lie between
@@ -13,6 +13,7 @@
  */
 #include <getopt.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,9 +29,15 @@
 #define MAX_REPEATS 64
 
 struct options {
-	uint64_t size, pairs, live;
+	uint64_t size, pairs, live, batch;
 	unsigned threads, repeats;
-	bool use_malloc;
+	bool use_malloc, remote;
+};
+
+#define MAILBOX 64 /* blocks on their way from one thread to its neighbour */
+
+struct mailbox {
+	_Atomic uint64_t slots[MAILBOX]; /* 0: empty */
 };
 
 struct bench {
@@ -39,6 +46,8 @@ struct bench {
 	pthread_barrier_t start;
 	pthread_mutex_t lock;
 	double ns[MAX_REPEATS]; /* sums over the threads; guarded by lock */
+	_Atomic unsigned next_thread;
+	struct mailbox *mailboxes; /* a thread's, by its number */
 };
 
 static double now_ns(void)
@@ -79,9 +88,78 @@ static void malloc_pairs(uint64_t size, uint64_t pairs)
 	}
 }
 
-static void run_pairs(const struct bench *b, uint64_t pairs)
+static uint64_t take(const struct bench *b, uint64_t size)
+{
+	uint64_t va;
+
+	if (b->o->use_malloc)
+		va = (uintptr_t)malloc(size);
+	else if (gp_pool_alloc(b->pool, size, &va))
+		va = 0;
+	if (!va)
+		die("an allocation was refused");
+	return va;
+}
+
+static void give(const struct bench *b, uint64_t va)
 {
 	if (b->o->use_malloc)
+		free((void *)(uintptr_t)va);
+	else if (gp_pool_free_idle(b->pool, va))
+		die("a free was refused");
+}
+
+/* Sizes from the one that is timed to a quarter more. */
+static uint64_t some_size(uint64_t size, uint64_t *rng)
+{
+	*rng ^= *rng << 13;
+	*rng ^= *rng >> 7;
+	*rng ^= *rng << 17;
+	return size + *rng % (size / 4 + 1);
+}
+
+static void batch_pairs(const struct bench *b, uint64_t pairs)
+{
+	uint64_t *blocks = calloc(b->o->batch, sizeof(*blocks));
+	uint64_t rng = 1181783497276652981ull, i;
+
+	if (!blocks)
+		die("out of memory");
+	for (; pairs >= b->o->batch; pairs -= b->o->batch) {
+		for (i = 0; i < b->o->batch; i++)
+			blocks[i] = take(b, some_size(b->o->size, &rng));
+		for (i = 0; i < b->o->batch; i++)
+			give(b, blocks[i]);
+	}
+	free(blocks);
+}
+
+/* Puts each block into the neighbour's mailbox, and frees what lay there. */
+static void remote_pairs(const struct bench *b, unsigned self, uint64_t pairs)
+{
+	struct mailbox *to = &b->mailboxes[(self + 1) % b->o->threads];
+	uint64_t i, old;
+
+	for (i = 0; i < pairs; i++) {
+		struct mailbox *mine = &b->mailboxes[self];
+
+		old = atomic_exchange(&to->slots[i % MAILBOX],
+				      take(b, b->o->size));
+		if (old)
+			give(b, old);
+		old = atomic_exchange(&mine->slots[i % MAILBOX], 0);
+		if (old)
+			give(b, old);
+	}
+}
+
+static void run_pairs(const struct bench *b, unsigned self, uint64_t pairs)
+{
+	if (b->o->remote)
+		remote_pairs(b, self, pairs);
+	else if (b->o->batch)
+		batch_pairs(b, pairs);
+	else if (b->o->use_malloc)
 		malloc_pairs(b->o->size, pairs);
 	else
 		pool_pairs(b->pool, b->o->size, pairs);
@@ -90,30 +168,21 @@ static void run_pairs(const struct bench *b, uint64_t pairs)
 static void *thread_main(void *arg)
 {
 	struct bench *b = arg;
-	unsigned i;
+	unsigned self = atomic_fetch_add(&b->next_thread, 1), i;
 
-	run_pairs(b, 100);
+	run_pairs(b, self, 100);
 	for (i = 0; i < b->o->repeats; i++) {
 		double start;
 
 		pthread_barrier_wait(&b->start);
 		start = now_ns();
-		run_pairs(b, b->o->pairs);
+		run_pairs(b, self, b->o->pairs);
 		start = now_ns() - start;
 		pthread_mutex_lock(&b->lock);
 		b->ns[i] += start / (double)b->o->pairs;
 		pthread_mutex_unlock(&b->lock);
 	}
 	return NULL;
-}
-
-/* Sizes around the one that is timed, so that the free ranges differ. */
-static uint64_t filler_size(uint64_t size, uint64_t *rng)
-{
-	*rng ^= *rng << 13;
-	*rng ^= *rng >> 7;
-	*rng ^= *rng << 17;
-	return size + *rng % (size / 4 + 1);
 }
 
 /* L blocks held, L free ones between them that cannot join. */
@@ -124,22 +193,10 @@ static void fill(struct bench *b)
 
 	if (!blocks)
 		die("out of memory");
-	for (i = 0; i < count; i++) {
-		uint64_t size = filler_size(b->o->size, &rng);
-
-		if (b->o->use_malloc)
-			blocks[i] = (uintptr_t)malloc(size);
-		else if (gp_pool_alloc(b->pool, size, &blocks[i]))
-			die("the pool refused");
-		if (!blocks[i])
-			die("malloc refused");
-	}
-	for (i = 0; i < count; i += 2) {
-		if (b->o->use_malloc)
-			free((void *)(uintptr_t)blocks[i]);
-		else if (gp_pool_free_idle(b->pool, blocks[i]))
-			die("the pool refused");
-	}
+	for (i = 0; i < count; i++)
+		blocks[i] = take(b, some_size(b->o->size, &rng));
+	for (i = 0; i < count; i += 2)
+		give(b, blocks[i]);
 	free(blocks); /* what is held stays so to the end */
 }
 
@@ -182,6 +239,8 @@ static void parse(int argc, char **argv, struct options *o)
 		{"size", required_argument, NULL, 's'},
 		{"threads", required_argument, NULL, 't'},
 		{"pairs", required_argument, NULL, 'n'},
+		{"batch", required_argument, NULL, 'b'},
+		{"remote", no_argument, NULL, 'R'},
 		{"live", required_argument, NULL, 'l'},
 		{"repeat", required_argument, NULL, 'r'},
 		{"malloc", no_argument, NULL, 'm'},
@@ -203,6 +262,12 @@ static void parse(int argc, char **argv, struct options *o)
 		case 'l':
 			o->live = number(optarg, 1ull << 24);
 			break;
+		case 'b':
+			o->batch = number(optarg, 1u << 20);
+			break;
+		case 'R':
+			o->remote = true;
+			break;
 		case 'r':
 			o->repeats = (unsigned)number(optarg, MAX_REPEATS);
 			break;
@@ -217,7 +282,9 @@ static void parse(int argc, char **argv, struct options *o)
 	    !o->repeats) {
 		fprintf(stderr,
 			"usage: pair --size BYTES [--threads T] [--pairs N] "
-			"[--live L]\n            [--repeat R] [--malloc]\n");
+			"[--batch B]\n            [--live L] [--repeat R] "
+			"[--remote] "
+			"[--malloc]\n");
 		exit(2);
 	}
 }
@@ -232,7 +299,8 @@ int main(int argc, char **argv)
 	struct gp_conf conf;
 
 	parse(argc, argv, &o);
-	if (!device)
+	b.mailboxes = calloc(o.threads, sizeof(*b.mailboxes));
+	if (!device || !b.mailboxes)
 		die("out of memory");
 	driver = gp_cost_driver_seam(device);
 	gp_conf_defaults(&conf);

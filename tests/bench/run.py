@@ -3,7 +3,9 @@
 
   pair    an allocate+free pair that hits, by size and threads, in ns and in
           instructions (callgrind), beside the same loop over glibc's malloc
-  live    the same with many live and free blocks around
+  live    the same with many live and free blocks around; search: 256 blocks
+          of different sizes are held before they are freed
+  remote  every block is freed by another thread than allocated it
   replay  traces: memory used, and host time for an operation
   ring    the event ring; hook: what one intercepted call costs
 
@@ -117,20 +119,38 @@ def bench_pair(pair):
 
 
 def bench_live(pair):
-    print('\nblocks live, and free        size        ns  instructions')
+    print('\nblocks live, and free        size        ns  instructions  '
+          'search, ns')
     rows = []
     for size in LIVE_SIZES:
         for live in LIVE:
             if live * size * 2.5 > MAX_LIVE_BYTES:
                 continue
             row = {'live': live, 'size': size, 'ns': pair.time(size, 1, live),
+                   'search_ns': pair.time(size, 1, live, '--batch', '256'),
                    # valgrind would spend minutes filling more
                    'instructions': (pair.instructions(size, live)
                                     if live <= 10000 else None)}
             rows.append(row)
-            print('  %-18d %12s  %s %s' % (
+            print('  %-18d %12s  %s %s %s' % (
                 live, size_text(size), cell(row['ns'], 8, '%.1f'),
-                cell(row['instructions'], 13)), flush=True)
+                cell(row['instructions'], 13),
+                cell(row['search_ns'], 11, '%.1f')), flush=True)
+    return rows
+
+
+def bench_remote(pair):
+    print('\nfreed by another thread        ns   malloc ns')
+    rows = []
+    for size in (4 * KIB, 64 * KIB, 2 * MIB):
+        row = {'size': size, 'threads': 2,
+               'ns': pair.time(size, 2, 0, '--remote'),
+               'malloc_ns': pair.time(size, 2, 0, '--remote', '--malloc')}
+        rows.append(row)
+        print('  %-22s %s %s' % (size_text(size),
+                                 cell(row['ns'], 8, '%.1f'),
+                                 cell(row['malloc_ns'], 11, '%.1f')),
+              flush=True)
     return rows
 
 
@@ -220,6 +240,7 @@ def main():
             'machine': machine(),
             'pair': bench_pair(pair),
             'live': bench_live(pair),
+            'remote': bench_remote(pair),
             'replay': bench_replay(args.build, traces),
             'ring': bench_program(args.build, 'ring', 'size'),
             'hook': bench_hooks(args.build),
