@@ -1,12 +1,13 @@
 /*
  * gpupool's own pool: the code of the library, over the modelled driver.
+ * shim/pool_config.h is the one header of shim/ used here: it needs no CUDA.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "pool/pool.h"
-#include "pool/replay/config.h"
 #include "pool/replay/policy.h"
+#include "shim/pool_config.h"
 
 static int pool_create(const struct gp_driver *driver,
 		       const struct gp_conf *conf, void **state)
@@ -15,7 +16,7 @@ static int pool_create(const struct gp_driver *driver,
 	struct gp_pool *pool;
 	int err;
 
-	gp_pool_config_from_conf(conf, &config);
+	gp_pool_config_from(&config, conf);
 	err = gp_pool_create(driver, &config, &pool);
 	if (!err)
 		*state = pool;

@@ -22,8 +22,8 @@
 
 #include "conf/conf.h"
 #include "pool/pool.h"
-#include "pool/replay/config.h"
 #include "pool/replay/cost_driver.h"
+#include "shim/pool_config.h"
 
 #define MAX_THREADS 256
 #define MAX_REPEATS 64
@@ -304,7 +304,7 @@ int main(int argc, char **argv)
 		die("out of memory");
 	driver = gp_cost_driver_seam(device);
 	gp_conf_defaults(&conf);
-	gp_pool_config_from_conf(&conf, &config);
+	gp_pool_config_from(&config, &conf);
 	if (gp_pool_create(&driver, &config, &b.pool))
 		die("no pool");
 	fill(&b);
