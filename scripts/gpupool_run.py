@@ -143,6 +143,16 @@ def wait(pid, watch):
             pass_on(info, pid)
 
 
+def stop(pid):
+    """End a program that should not run, politely first."""
+    for number in signal.SIGTERM, signal.SIGKILL:
+        os.kill(pid, number)
+        for _ in range(100):
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                return
+            time.sleep(0.02)
+
+
 def end_as(status):
     """The exit status for a wait status; dies by the same signal."""
     if not os.WIFSIGNALED(status):
@@ -182,8 +192,7 @@ def run(options, extra_env=None):
         try:
             status = wait(pid, watch)
         except Problem:
-            os.kill(pid, signal.SIGTERM)
-            os.waitpid(pid, 0)
+            stop(pid)
             raise
         note = watch.verdict()
     if note:
