@@ -77,10 +77,9 @@ static void read_settings(void)
 		sim_log_open(sim.settings.call_log);
 }
 
-uint64_t sim_settings_version(void)
+void sim_settings_read(void)
 {
 	pthread_once(&settings_once, read_settings);
-	return sim.settings.version;
 }
 
 /* The real driver looks up its own cuInit on its own handle while it starts,
@@ -122,7 +121,6 @@ static CUresult start(void)
 {
 	pthread_condattr_t attr;
 
-	pthread_once(&settings_once, read_settings);
 	if (!settings_good)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (sim_space_init()) {
@@ -171,7 +169,7 @@ CUresult sim_driver_version(int *version)
 {
 	if (!version)
 		return CUDA_ERROR_INVALID_VALUE;
-	*version = (int)sim_settings_version();
+	*version = (int)sim.settings.version;
 	return CUDA_SUCCESS;
 }
 

@@ -56,7 +56,7 @@ static CUresult look_up(const char *symbol, void **pfn, int version,
 	const cuuint64_t known = CU_GET_PROC_ADDRESS_LEGACY_STREAM |
 				 CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
 	bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-	int driver = (int)sim_settings_version();
+	int driver = (int)sim.settings.version;
 	struct sim_row *row;
 	bool seen = false;
 

@@ -142,8 +142,8 @@ uint64_t sim_now(void); /* ns */
 void sim_delay(uint64_t us);
 
 /* init.c */
-/* The driver version, known before cuInit. */
-uint64_t sim_settings_version(void);
+/* Read the settings, at the first call of any entry point. */
+void sim_settings_read(void);
 /* The device of this ordinal, else NULL. */
 struct sim_device *sim_device_of(CUdevice dev);
 

@@ -103,6 +103,7 @@ CUresult sim_enter(struct sim_row *row)
 	struct sim_thread *thread = sim_thread();
 	CUresult err;
 
+	sim_settings_read();
 	atomic_fetch_add_explicit(&row->calls, 1, memory_order_relaxed);
 	sim_log_call(row);
 	thread->per_thread = row->twin == SIM_PER_THREAD;
