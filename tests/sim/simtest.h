@@ -91,6 +91,25 @@ static inline CUresult sim_test_spin(CUstream stream, unsigned us)
 	return cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, stream, args, NULL);
 }
 
+/* Two gates. A stream does not pass a closed one until it is opened: what
+ * must not wait for the stream is done in between, and would hang. */
+static uint32_t *sim_test_gate;
+
+static inline CUresult sim_test_close(int gate, CUstream stream)
+{
+	if (!sim_test_gate)
+		NEED(cuMemHostAlloc((void **)&sim_test_gate, 8, 0));
+	__atomic_store_n(&sim_test_gate[gate], 0, __ATOMIC_RELEASE);
+	return cuStreamWaitValue32(stream,
+				   (CUdeviceptr)(uintptr_t)&sim_test_gate[gate],
+				   1, CU_STREAM_WAIT_VALUE_EQ);
+}
+
+static inline void sim_test_open(int gate)
+{
+	__atomic_store_n(&sim_test_gate[gate], 1, __ATOMIC_RELEASE);
+}
+
 /* The 32-bit word there, read on a stream of its own; 0xdeadbeef: error. */
 static inline uint32_t sim_test_word(CUdeviceptr at)
 {
