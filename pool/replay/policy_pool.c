@@ -2,9 +2,6 @@
  * gpupool's own pool: the code of the library, over the modelled driver.
  * shim/pool_config.h is the one header of shim/ used here: it needs no CUDA.
  */
-#include <errno.h>
-#include <stdlib.h>
-
 #include "pool/pool.h"
 #include "pool/replay/policy.h"
 #include "shim/pool_config.h"
