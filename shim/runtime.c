@@ -31,6 +31,7 @@ struct cudart {
 
 /* What is loaded now, as dl_iterate_phdr tells it. */
 struct survey {
+	unsigned long long loads; /* objects ever loaded */
 	int num_runtimes;
 	bool ucm;            /* UCX's libucm patches the driver's functions */
 	char path[PATH_MAX]; /* of the first runtime */
