@@ -274,7 +274,7 @@ class Advise(ReplayTest):
     def advise(self, *args, **kwargs):
         return harness.run([sys.executable, GPUPOOL, 'advise', '--replay',
                             self.replay] + list(args),
-                           self.env(), **kwargs)
+                           self.build.env(preload=False), **kwargs)
 
     def test_names_the_best(self):
         trace = self.made_up(gentrace.transformer)
