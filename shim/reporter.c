@@ -270,14 +270,17 @@ static void *run(void *arg)
 {
 	unsigned ticks = 0;
 
-	while (gp_running()) {
+	/* Not "while running": the thread may be here before gp_start() has
+	 * said so. */
+	while (__atomic_load_n(&gp_phase_now, __ATOMIC_ACQUIRE) != GP_OFF) {
 		struct timespec until = realtime_in(TICK_NS);
 
 		if (sem_timedwait(&wake, &until) == 0) {
 			serve_requests();
 			continue;
 		}
-		if (__atomic_load_n(&leaving, __ATOMIC_ACQUIRE))
+		if (!gp_running() ||
+		    __atomic_load_n(&leaving, __ATOMIC_ACQUIRE))
 			continue;
 		gp_context_tick();
 		if (++ticks % 8 == 0)
