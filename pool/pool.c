@@ -106,6 +106,23 @@ int gp_pool_create(const struct gp_driver *driver,
 	return 0;
 }
 
+/* For the last time, so that a call that fails is made once more: nothing
+ * comes later that could give the memory back. */
+static int unmap_at_last(struct gp_pool *pool, uint64_t va, uint64_t bytes)
+{
+	return gp_call_unmap(pool, va, bytes) ?
+		       gp_call_unmap(pool, va, bytes) :
+		       0;
+}
+
+static void release_at_last(struct gp_pool *pool, const struct gp_handle *h)
+{
+	const uint64_t bytes = (uint64_t)h->granules << GP_GRANULE_SHIFT;
+
+	if (gp_call_release(pool, h->id, bytes))
+		gp_call_release(pool, h->id, bytes);
+}
+
 /* Every handle, whatever lives in it. The order of the books no longer
  * matters. */
 static void release_all(struct gp_pool *pool)
@@ -127,17 +144,16 @@ static void release_all(struct gp_pool *pool)
 			if (h->segment) {
 				gp_registry_unmap(h);
 				gp_call_segment_free(pool, h->id, bytes);
-			} else if (!gp_call_unmap(
+			} else if (!unmap_at_last(
 					   pool,
 					   gp_pool_address(pool, h->granule),
 					   bytes)) {
-				gp_call_release(pool, h->id, bytes);
+				release_at_last(pool, h);
 			}
 		}
 	}
 	while ((h = gp_backing_adopt(pool)))
-		gp_call_release(pool, h->id,
-				(uint64_t)h->granules << GP_GRANULE_SHIFT);
+		release_at_last(pool, h);
 }
 
 void gp_pool_destroy(struct gp_pool *pool)
