@@ -186,6 +186,7 @@ static void arrays(void)
 	unsigned char in[64], out[64] = {0};
 	CUmipmappedArray mipmap;
 	CUarray array, level;
+	CUdeviceptr p;
 
 	desc.Width = 16;
 	desc.Height = 4;
@@ -211,6 +212,17 @@ static void arrays(void)
 	copy.dstPitch = 16;
 	IS(cuMemcpy2D(&copy), 0);
 	IS(memcmp(in, out, 64), 0);
+	IS(cuMemcpyHtoA(array, 10, "abcd", 4), 0);
+	IS(cuMemcpyAtoH(out, array, 8, 8), 0);
+	IS(memcmp(out, "**abcd**", 8), 0);
+	NEED(cuMemAlloc(&p, 4096));
+	IS(cuMemcpyAtoD(p, array, 10, 4), 0);
+	IS(sim_test_word(p), 0x64636261);
+	IS(cuMemcpyDtoA(array, 0, p, 4), 0);
+	IS(cuMemcpyAtoA(array, 4, array, 0, 4), 0);
+	IS(cuMemcpyAtoH(out, array, 0, 8), 0);
+	IS(memcmp(out, "abcdabcd", 8), 0);
+	NEED(cuMemFree(p));
 	IS(cuArrayDestroy(array), 0);
 	IS(cuArrayDestroy(array), CUDA_ERROR_INVALID_HANDLE);
 	NEED(cuMipmappedArrayCreate(&mipmap, &desc, 3));
@@ -222,6 +234,67 @@ static void arrays(void)
 	IS(cuMipmappedArrayDestroy(mipmap), 0);
 	IS(gpusim_used_bytes(0), 0);
 }
+
+static void boxes(CUcontext ctx)
+{
+	CUDA_MEMCPY3D_PEER box = {0};
+	CUdeviceptr p;
+
+	NEED(cuMemAlloc(&p, 64 * KIB));
+	NEED(cuMemsetD32(p, 1, 16 * KIB));
+	/* two slices of three rows of 8 bytes, into another place */
+	box.srcMemoryType = box.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+	box.srcContext = box.dstContext = ctx;
+	box.srcDevice = p;
+	box.srcPitch = 16;
+	box.srcHeight = 4;
+	box.dstDevice = p + 32 * KIB;
+	box.dstPitch = 32;
+	box.dstHeight = 4;
+	box.dstZ = 1;
+	box.WidthInBytes = 8;
+	box.Height = 3;
+	box.Depth = 2;
+	NEED(cuMemsetD32(p + 32 * KIB, 0, 8 * KIB));
+	IS(cuMemcpy3DPeer(&box), 0);
+	IS(sim_test_word(p + 32 * KIB), 0);
+	IS(sim_test_word(p + 32 * KIB + 128 + 2 * 32 + 4), 1);
+	IS(sim_test_word(p + 32 * KIB + 128 + 2 * 32 + 8), 0);
+	IS(sim_test_word(p + 32 * KIB + 256 + 2 * 32 + 4), 1);
+	IS(sim_test_word(p + 32 * KIB + 256 + 3 * 32), 0);
+	box.Depth = 2000;
+	IS(cuMemcpy3DPeer(&box), CUDA_ERROR_INVALID_VALUE);
+	NEED(cuMemFree(p));
+}
+
+#if CUDA_VERSION >= 13000
+static void batch(void)
+{
+	CUmemcpyAttributes attr = {0};
+	CUdeviceptr p, to[2], from[2];
+	size_t sizes[] = {4, 8}, first = 0;
+	CUstream stream;
+
+	NEED(cuStreamCreate(&stream, 0));
+	NEED(cuMemAlloc(&p, 4096));
+	NEED(cuMemsetD32(p, 3, 8));
+	attr.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+	from[0] = from[1] = p;
+	to[0] = p + 1024;
+	to[1] = p + 2048;
+	IS(cuMemcpyBatchAsync(to, from, sizes, 2, &attr, &first, 1, stream), 0);
+	IS(cuStreamSynchronize(stream), 0);
+	IS(sim_test_word(p + 1024), 3);
+	IS(sim_test_word(p + 2052), 3);
+	to[1] = p + 4092;
+	IS(cuMemcpyBatchAsync(to, from, sizes, 2, &attr, &first, 1, stream),
+	   CUDA_ERROR_INVALID_VALUE);
+	IS(cuMemcpyBatchAsync(to, from, sizes, 1, &attr, &first, 1, NULL),
+	   CUDA_ERROR_INVALID_VALUE);
+	NEED(cuMemFree(p));
+	NEED(cuStreamDestroy(stream));
+}
+#endif
 
 static void addresses(CUcontext ctx)
 {
@@ -282,6 +355,10 @@ int main(void)
 	host_memory();
 	managed();
 	arrays();
+	boxes(ctx);
+#if CUDA_VERSION >= 13000
+	batch();
+#endif
 	addresses(ctx);
 	large();
 	return sim_test_end();

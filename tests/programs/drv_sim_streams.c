@@ -230,6 +230,70 @@ static void values(void)
 	   CUDA_ERROR_INVALID_VALUE);
 }
 
+static void batches(void)
+{
+	CUstreamBatchMemOpParams op[3];
+	CUdeviceptr flag = memory + 64;
+
+	memset(op, 0, sizeof(op));
+	op[0].waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64;
+	op[0].waitValue.address = flag;
+	op[0].waitValue.value64 = 7;
+	op[0].waitValue.flags = CU_STREAM_WAIT_VALUE_EQ;
+	op[1].operation = CU_STREAM_MEM_OP_BARRIER;
+	op[2].writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+	op[2].writeValue.address = flag + 8;
+	op[2].writeValue.value = 9;
+	NEED(cuMemsetD32(flag, 0, 4));
+	NEED(cuStreamBatchMemOp(free_running, 3, op, 0));
+	IS(cuStreamQuery(free_running), CUDA_ERROR_NOT_READY);
+	NEED(cuStreamWriteValue64(other, flag, 7, 0));
+	IS(cuStreamSynchronize(free_running), 0);
+	IS(sim_test_word(flag + 8), 9);
+	op[1].operation = (CUstreamBatchMemOpType)77;
+	IS(cuStreamBatchMemOp(free_running, 3, op, 1),
+	   CUDA_ERROR_INVALID_VALUE);
+	IS(cuStreamBatchMemOp(free_running, 1, &op[1], 0),
+	   CUDA_ERROR_INVALID_VALUE);
+}
+
+/* An event of all the context has, and one that all it gets waits for, on
+ * streams that are there and on those to come. */
+static void context_events(void)
+{
+#if CUDA_VERSION >= 12050
+	CUevent all, first;
+	CUstream later;
+	CUcontext ctx;
+
+	NEED(cuCtxGetCurrent(&ctx));
+	NEED(cuEventCreate(&all, 0));
+	NEED(cuEventCreate(&first, 0));
+	NEED(sim_test_close(0, free_running));
+	NEED(sim_test_close(1, blocking));
+	NEED(cuCtxRecordEvent(ctx, all));
+	sim_test_open(1);
+	IS(cuStreamSynchronize(blocking), 0);
+	IS(cuEventQuery(all), CUDA_ERROR_NOT_READY);
+	NEED(cuEventRecord(first, free_running));
+	NEED(cuCtxWaitEvent(ctx, first));
+	NEED(cuStreamCreate(&later, CU_STREAM_NON_BLOCKING));
+	NEED(cuMemsetD32Async(memory, 12, 1, later));
+	NEED(cuMemsetD32Async(memory + 4, 12, 1, other));
+	IS(cuStreamQuery(later), CUDA_ERROR_NOT_READY);
+	IS(cuStreamQuery(other), CUDA_ERROR_NOT_READY);
+	sim_test_open(0);
+	IS(cuEventSynchronize(all), 0);
+	IS(cuStreamSynchronize(later), 0);
+	IS(cuStreamSynchronize(other), 0);
+	IS(sim_test_word(memory), 12);
+	NEED(cuStreamDestroy(later));
+	NEED(cuEventDestroy(all));
+	NEED(cuEventDestroy(first));
+	IS(cuCtxWaitEvent(ctx, first), CUDA_ERROR_INVALID_HANDLE);
+#endif
+}
+
 /* A destroyed stream's work is done all the same. */
 static void destruction(void)
 {
@@ -275,6 +339,7 @@ static void kernels(void)
 	size_t n = 1024;
 	void *fill[] = {&a, &value, &n}, *copy[] = {&b, &a, &n};
 	void *sum[] = {&out, &b, &n}, *bad[] = {&out, &value, &n};
+	int threads = 0;
 	CUdeviceptr nowhere = 4096;
 
 	NEED(cuLaunchKernel(sim_test_kernel("fill32"), 1, 1, 1, 32, 1, 1, 0,
@@ -291,6 +356,10 @@ static void kernels(void)
 			    free_running, sum, NULL));
 	IS(cuStreamSynchronize(free_running), 0);
 	HOLDS(sim_test_word(out) != 6 * 1024);
+	IS(cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
+			      sim_test_kernel("sum")),
+	   0);
+	IS(threads, 1024);
 	IS(cuLaunchKernel(sim_test_kernel("sum"), 0, 1, 1, 32, 1, 1, 0,
 			  free_running, sum, NULL),
 	   CUDA_ERROR_INVALID_VALUE);
@@ -319,6 +388,8 @@ int main(void)
 	free_is_a_barrier();
 	host_functions();
 	values();
+	batches();
+	context_events();
 	destruction();
 	pageable();
 	kernels();

@@ -181,7 +181,7 @@ static CUresult free_later(struct sim_region *region)
 		sim_region_destroy(region);
 		return CUDA_SUCCESS;
 	}
-	return sim_submit_last(region->ctx, &work);
+	return sim_submit_last(region->ctx, &work, NULL);
 }
 
 CUresult sim_mem_free(CUdeviceptr va)

@@ -1,6 +1,6 @@
 /*
- * Arrays and modules: objects of a context. An array's memory is a region of
- * its own kind; rows lie one behind the other.
+ * Arrays. An array's memory is a region of its own kind; rows lie one behind
+ * the other.
  */
 #include <stdlib.h>
 
@@ -21,10 +21,6 @@ struct sim_array {
 struct sim_mipmap {
 	unsigned levels;
 	struct sim_array *level[SIM_LEVELS_MAX];
-};
-
-struct sim_module {
-	struct sim_list link; /* in ctx->modules */
 };
 
 static unsigned element_bytes(const CUDA_ARRAY3D_DESCRIPTOR *desc)
@@ -267,78 +263,4 @@ CUresult sim_mipmap_destroy(CUmipmappedArray handle)
 	}
 	sim_unlock();
 	return mipmap ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-
-/* ---- modules ----------------------------------------------------------------- */
-
-/* Whatever the image is, the module has the simulator's kernels. */
-CUresult sim_module_load_data(CUmodule *out, const void *image)
-{
-	struct sim_module *module;
-
-	if (!out || !image)
-		return CUDA_ERROR_INVALID_VALUE;
-	module = calloc(1, sizeof(*module));
-	if (!module)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	sim_lock();
-	sim_list_add(&sim_current()->modules, &module->link);
-	sim_handle_add(SIM_K_MODULE, module);
-	sim_unlock();
-	*out = (CUmodule)(void *)module;
-	return CUDA_SUCCESS;
-}
-
-CUresult sim_module_load_data_ex(CUmodule *out, const void *image, unsigned n,
-				 CUjit_option *options, void **values)
-{
-	if (n && (!options || !values))
-		return CUDA_ERROR_INVALID_VALUE;
-	return sim_module_load_data(out, image);
-}
-
-static void module_free(struct sim_module *module)
-{
-	sim_handle_remove(module);
-	sim_list_del(&module->link);
-	free(module);
-}
-
-void sim_modules_destroy(struct sim_ctx *ctx)
-{
-	while (!sim_list_empty(&ctx->modules))
-		module_free(
-			sim_entry(ctx->modules.next, struct sim_module, link));
-}
-
-CUresult sim_module_unload(CUmodule handle)
-{
-	struct sim_module *module = (struct sim_module *)(void *)handle;
-	bool known;
-
-	sim_lock();
-	known = sim_handle_is(SIM_K_MODULE, module);
-	if (known)
-		module_free(module);
-	sim_unlock();
-	return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-
-CUresult sim_module_function(CUfunction *out, CUmodule handle, const char *name)
-{
-	const struct sim_kernel *kernel;
-	bool known;
-
-	if (!out || !name)
-		return CUDA_ERROR_INVALID_VALUE;
-	sim_lock();
-	known = sim_handle_is(SIM_K_MODULE, (void *)handle);
-	sim_unlock();
-	if (!known)
-		return CUDA_ERROR_INVALID_HANDLE;
-	kernel = sim_kernel_find(name);
-	if (!kernel)
-		return CUDA_ERROR_NOT_FOUND;
-	*out = (CUfunction)(uintptr_t)kernel;
-	return CUDA_SUCCESS;
 }

@@ -66,7 +66,10 @@ void sim_ctx_close(struct sim_ctx *ctx)
 		sim_handle_remove(stream);
 		sim_stream_drop(stream);
 	}
-	ctx->legacy = ctx->sweeper = NULL;
+	ctx->legacy = ctx->sweeper = ctx->gatekeeper = NULL;
+	if (ctx->held)
+		sim_op_unref(ctx->held);
+	ctx->held = NULL;
 	sim_arrays_destroy(ctx);
 	sim_modules_destroy(ctx);
 	while (!sim_list_empty(&ctx->regions))

@@ -284,6 +284,23 @@ static struct sim_op *enqueue(struct sim_stream *stream, struct sim_work *work)
 	return op;
 }
 
+/* Put the wait before a stream's next work that sim_hold_behind() asked for.
+ * False: no host memory. */
+static bool hold(struct sim_stream *stream)
+{
+	struct sim_op *held = stream->ctx->held;
+	struct sim_work wait = {.kind = SIM_W_WAIT, .awaited = held};
+
+	if (!held || held->state == SIM_DONE || stream->hidden ||
+	    stream->held >= held->seq)
+		return true;
+	if (!enqueue(stream, &wait))
+		return false;
+	sim_op_ref(held);
+	stream->held = held->seq;
+	return true;
+}
+
 /* Do what needs no waiting at once; leave the rest to the threads. */
 static void advance(struct sim_op *op)
 {
@@ -320,7 +337,7 @@ CUresult sim_submit(struct sim_stream *stream, struct sim_work *work,
 		sim_work_drop(work);
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	}
-	op = ctx->sticky ? NULL : enqueue(stream, work);
+	op = ctx->sticky || !hold(stream) ? NULL : enqueue(stream, work);
 	if (!op) {
 		sim_work_drop(work);
 		return ctx->sticky ? ctx->sticky : CUDA_ERROR_OUT_OF_MEMORY;
@@ -335,15 +352,43 @@ CUresult sim_submit(struct sim_stream *stream, struct sim_work *work,
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_submit_last(struct sim_ctx *ctx, struct sim_work *work)
+/* A stream of the engine's own. */
+static struct sim_stream *hidden(struct sim_ctx *ctx,
+				 struct sim_stream **stream)
 {
-	if (!ctx->sweeper) {
-		ctx->sweeper = sim_stream_new(ctx, CU_STREAM_NON_BLOCKING);
-		if (!ctx->sweeper)
-			return CUDA_ERROR_OUT_OF_MEMORY;
-		ctx->sweeper->sweeper = true;
-	}
-	return sim_submit(ctx->sweeper, work, NULL);
+	if (!*stream)
+		*stream = sim_stream_new(ctx, CU_STREAM_NON_BLOCKING);
+	if (*stream)
+		(*stream)->hidden = true;
+	return *stream;
+}
+
+CUresult sim_submit_last(struct sim_ctx *ctx, struct sim_work *work,
+			 struct sim_op **op)
+{
+	if (!hidden(ctx, &ctx->sweeper))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	ctx->sweeper->sweeper = true;
+	return sim_submit(ctx->sweeper, work, op);
+}
+
+CUresult sim_hold_behind(struct sim_ctx *ctx, struct sim_op *op)
+{
+	struct sim_work wait = {.kind = SIM_W_WAIT, .awaited = op};
+	struct sim_op *held;
+	CUresult err;
+
+	if (!hidden(ctx, &ctx->gatekeeper))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	sim_op_ref(op);
+	err = sim_submit(ctx->gatekeeper, &wait, &held);
+	if (err)
+		return err;
+	/* Behind it in its stream are all that were asked for before. */
+	if (ctx->held)
+		sim_op_unref(ctx->held);
+	ctx->held = held;
+	return CUDA_SUCCESS;
 }
 
 void sim_op_wait(struct sim_op *op)

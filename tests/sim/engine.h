@@ -35,7 +35,8 @@ struct sim_stream {
 	unsigned flags; /* CU_STREAM_NON_BLOCKING or 0 */
 	int priority;
 	uint64_t thread; /* serial, of a per-thread default stream */
-	bool legacy, sweeper, destroyed;
+	bool legacy, sweeper, hidden, destroyed;
+	uint64_t held; /* seq of the last ctx->held it waits for */
 	struct sim_op *head, *tail;
 	struct sim_list link;   /* in ctx->streams */
 	struct sim_list active; /* in the engine's list, while it has work */
@@ -52,7 +53,10 @@ struct sim_stream {
 CUresult sim_submit(struct sim_stream *stream, struct sim_work *work,
 		    struct sim_op **op);
 /* Queue it behind all the context has, with nothing behind it. */
-CUresult sim_submit_last(struct sim_ctx *ctx, struct sim_work *work);
+CUresult sim_submit_last(struct sim_ctx *ctx, struct sim_work *work,
+			 struct sim_op **op);
+/* All the context gets from now on comes after `op`. */
+CUresult sim_hold_behind(struct sim_ctx *ctx, struct sim_op *op);
 void sim_op_ref(struct sim_op *op);
 void sim_op_unref(struct sim_op *op);
 void sim_op_wait(struct sim_op *op);

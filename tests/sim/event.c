@@ -218,3 +218,57 @@ CUresult sim_stream_wait_event(CUstream hstream, CUevent handle, unsigned flags)
 	sim_unlock();
 	return err;
 }
+
+#if CUDA_VERSION >= 12050
+/* ---- of a whole context ----------------------------------------------------- */
+
+/* The living context behind a handle, else NULL. locked. */
+static struct sim_ctx *ctx_of(CUcontext handle)
+{
+	struct sim_ctx *ctx = (struct sim_ctx *)(void *)handle;
+
+	return sim_handle_is(SIM_K_CTX, ctx) && ctx->alive ? ctx : NULL;
+}
+
+CUresult sim_ctx_record_event(CUcontext hctx, CUevent handle)
+{
+	struct sim_work mark = {.kind = SIM_W_MARK};
+	CUresult err = CUDA_ERROR_INVALID_HANDLE;
+	struct sim_event *event;
+	struct sim_ctx *ctx;
+	struct sim_op *op;
+
+	sim_lock();
+	ctx = ctx_of(hctx);
+	event = sim_event_of(handle);
+	if (ctx && event && event->ctx == ctx)
+		err = sim_capture_sync_ctx(ctx);
+	if (!err)
+		err = sim_submit_last(ctx, &mark, &op);
+	if (!err) {
+		if (event->mark)
+			sim_op_unref(event->mark);
+		event->mark = op;
+		event->capture = 0;
+	}
+	sim_unlock();
+	return err;
+}
+
+CUresult sim_ctx_wait_event(CUcontext hctx, CUevent handle)
+{
+	CUresult err = CUDA_ERROR_INVALID_HANDLE;
+	struct sim_event *event;
+	struct sim_ctx *ctx;
+
+	sim_lock();
+	ctx = ctx_of(hctx);
+	event = sim_event_of(handle);
+	if (ctx && event)
+		err = sim_capture_sync_ctx(ctx);
+	if (!err && event->mark)
+		err = sim_hold_behind(ctx, event->mark);
+	sim_unlock();
+	return err;
+}
+#endif

@@ -93,8 +93,10 @@ struct sim_ctx {
 	size_t limits[CU_LIMIT_MAX];
 	struct sim_stream *legacy;
 	struct sim_stream *sweeper; /* see sim_submit_last(); NULL: none yet */
-	struct sim_list streams;    /* all of it, the legacy one too */
-	struct sim_list regions;    /* freed with the context */
+	struct sim_stream *gatekeeper; /* see sim_hold_behind(); the same */
+	struct sim_op *held;           /* all new work is behind it, or NULL */
+	struct sim_list streams;       /* all of it, the legacy one too */
+	struct sim_list regions;       /* freed with the context */
 	struct sim_list events, arrays, modules;
 	struct sim_list link; /* in sim.contexts */
 };

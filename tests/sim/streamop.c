@@ -81,6 +81,42 @@ CUresult sim_write_value64(CUstream stream, CUdeviceptr va, cuuint64_t number,
 	return value(SIM_W_WRITE, stream, va, number, 8, flags);
 }
 
+/* A barrier or a flush has its place in the stream's order already. */
+static CUresult one_of_batch(CUstream stream, const CUstreamBatchMemOpParams *p)
+{
+	switch (p->operation) {
+	case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+		return value(SIM_W_POLL, stream, p->waitValue.address,
+			     p->waitValue.value, 4, p->waitValue.flags);
+	case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+		return value(SIM_W_POLL, stream, p->waitValue.address,
+			     p->waitValue.value64, 8, p->waitValue.flags);
+	case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+		return value(SIM_W_WRITE, stream, p->writeValue.address,
+			     p->writeValue.value, 4, p->writeValue.flags);
+	case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+		return value(SIM_W_WRITE, stream, p->writeValue.address,
+			     p->writeValue.value64, 8, p->writeValue.flags);
+	case CU_STREAM_MEM_OP_BARRIER:
+	case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+CUresult sim_batch_mem_op(CUstream stream, unsigned count,
+			  CUstreamBatchMemOpParams *params, unsigned flags)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	if (!params || count > 256 || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned i = 0; i < count && !err; i++)
+		err = one_of_batch(stream, &params[i]);
+	return err;
+}
+
 /* Hints take their place in the stream and do nothing else. */
 static CUresult hint(CUdeviceptr va, uint64_t bytes, CUstream stream)
 {
