@@ -153,7 +153,8 @@ static void tell_written(const struct gp_report *report, int rc,
 		reserved += report->pools[i].stats.reserved_bytes.peak;
 	}
 	if (report->reason == GP_REPORT_EXIT)
-		gp_note("peak %s allocated, %s reserved; %llu calls served by "
+		gp_note_last(
+			"peak %s allocated, %s reserved; %llu calls served by "
 			"%llu driver calls; report %s",
 			gp_format_bytes(allocated, a, sizeof(a)),
 			gp_format_bytes(reserved, r, sizeof(r)),

@@ -104,6 +104,21 @@ void gp_note(const char *format, ...)
 	errno = saved_errno;
 }
 
+void gp_note_last(const char *format, ...)
+{
+	static _Atomic bool said;
+	const int saved_errno = errno;
+	va_list args;
+
+	if (atomic_load_explicit(&quiet, memory_order_relaxed) ||
+	    atomic_exchange_explicit(&said, true, memory_order_relaxed))
+		return;
+	va_start(args, format);
+	write_line(false, format, args);
+	va_end(args);
+	errno = saved_errno;
+}
+
 void gp_log_quiet(bool on)
 {
 	atomic_store_explicit(&quiet, on, memory_order_relaxed);

@@ -16,8 +16,12 @@
 /* Something a person must know: a bad setting, an internal failure. */
 void gp_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* A courtesy (the summary at exit); nothing when quiet. */
+/* A courtesy (a report was written); nothing when quiet. */
 void gp_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The summary at exit: as gp_note, once a process, beyond every limit. */
+void gp_note_last(const char *format, ...)
+	__attribute__((format(printf, 1, 2)));
 
 /* quiet: gp_note says nothing. Any thread, any time. */
 void gp_log_quiet(bool quiet);

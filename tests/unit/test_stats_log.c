@@ -119,6 +119,8 @@ static void many(void)
 		gp_warn("warning %d", i);
 	for (int i = 1; i <= 3 * GP_LOG_MAX; i++)
 		gp_note("note %d", i);
+	gp_note_last("summary");
+	gp_note_last("summary, once more");
 }
 
 static void long_last(void)
@@ -131,15 +133,16 @@ static void test_limit(void **state)
 {
 	(void)state;
 	listen_to(many);
-	assert_int_equal(count_lines(), GP_LOG_MAX);
+	assert_int_equal(count_lines(), GP_LOG_MAX + 1);
 	assert_non_null(strstr(heard, "gpupool: warning 1\n"));
 	assert_non_null(strstr(
 		heard,
 		"gpupool: warning 90 (further messages are not shown)\n"));
-	/* The summary at exit still has its line. */
 	assert_non_null(strstr(heard, "gpupool: note 1\n"));
 	assert_non_null(strstr(
 		heard, "gpupool: note 10 (further messages are not shown)\n"));
+	/* The summary at exit has its line whatever came before, once. */
+	assert_non_null(strstr(heard, "gpupool: summary\n"));
 	listen_to(long_last);
 	assert_non_null(
 		strstr(heard, "x... (further messages are not shown)\n"));
