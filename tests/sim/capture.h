@@ -8,6 +8,28 @@
 
 struct sim_event;
 
+/* Guarded by sim.lock. */
+struct sim_capture {
+	uint64_t id;
+	CUstreamCaptureMode mode;
+	uint64_t thread;           /* serial of the one that began it */
+	struct sim_stream *origin; /* NULL: destroyed */
+	struct sim_graph *graph;   /* a reference */
+	bool broken;
+	bool to_graph; /* the program's own graph */
+	struct sim_list link;
+};
+
+extern struct sim_list sim_captures; /* those under way */
+
+/* Replace a list of nodes by a copy of `deps`. False: no host memory. */
+bool sim_deps_set(struct sim_node ***to, size_t *to_count,
+		  struct sim_node *const *deps, size_t count);
+
+/* Break what blocking streams of ctx are in: the legacy stream would have to
+ * wait for them. True: there were some. */
+bool sim_capture_break_blocking(struct sim_ctx *ctx);
+
 /* Does a capture forbid this thread an unsafe call? Then the captures in the
  * way are invalid from now on. Takes the lock. */
 CUresult sim_capture_forbids(void);

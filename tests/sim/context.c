@@ -1,7 +1,7 @@
 /*
- * Contexts: primary ones, one a device and always at the same address, and
- * those a program makes. A destroyed context is never freed: threads may
- * still have it current, and are told so.
+ * Contexts: opening and closing any, and those a program makes itself. A
+ * destroyed context is never freed: threads may still have it current, and
+ * are told so.
  */
 #include <stdlib.h>
 
@@ -79,92 +79,6 @@ void sim_ctx_close(struct sim_ctx *ctx)
 	ctx->device->context_used -= sim.settings.context;
 	sim_barrier_end(ctx);
 }
-
-/* ---- primary contexts ------------------------------------------------------ */
-
-CUresult sim_primary_retain(CUcontext *out, CUdevice dev)
-{
-	struct sim_device *device = sim_device_of(dev);
-	CUresult err = CUDA_SUCCESS;
-
-	if (!out)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!device)
-		return CUDA_ERROR_INVALID_DEVICE;
-	sim_lock();
-	if (!device->primary.alive) {
-		device->primary.primary = true;
-		err = sim_ctx_open(&device->primary, device,
-				   device->primary.flags);
-	}
-	if (!err) {
-		device->primary.primary_refs++;
-		*out = (CUcontext)(void *)&device->primary;
-	}
-	sim_unlock();
-	return err;
-}
-
-CUresult sim_primary_release(CUdevice dev)
-{
-	struct sim_device *device = sim_device_of(dev);
-	CUresult err = CUDA_SUCCESS;
-
-	if (!device)
-		return CUDA_ERROR_INVALID_DEVICE;
-	sim_lock();
-	if (!device->primary.primary_refs)
-		err = CUDA_ERROR_INVALID_CONTEXT;
-	else if (!--device->primary.primary_refs && device->primary.alive)
-		sim_ctx_close(&device->primary);
-	sim_unlock();
-	return err;
-}
-
-CUresult sim_primary_reset(CUdevice dev)
-{
-	struct sim_device *device = sim_device_of(dev);
-
-	if (!device)
-		return CUDA_ERROR_INVALID_DEVICE;
-	sim_lock();
-	if (device->primary.alive)
-		sim_ctx_close(&device->primary);
-	device->primary.flags = 0;
-	sim_unlock();
-	return CUDA_SUCCESS;
-}
-
-CUresult sim_primary_state(CUdevice dev, unsigned *flags, int *active)
-{
-	struct sim_device *device = sim_device_of(dev);
-
-	if (!flags || !active)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!device)
-		return CUDA_ERROR_INVALID_DEVICE;
-	sim_lock();
-	*flags = device->primary.flags;
-	*active = device->primary.alive;
-	sim_unlock();
-	return CUDA_SUCCESS;
-}
-
-CUresult sim_primary_flags(CUdevice dev, unsigned flags)
-{
-	struct sim_device *device = sim_device_of(dev);
-
-	if (!device)
-		return CUDA_ERROR_INVALID_DEVICE;
-	if (flags & ~(unsigned)CU_CTX_FLAGS_MASK)
-		return CUDA_ERROR_INVALID_VALUE;
-	sim_lock();
-	device->primary.flags = flags;
-	sim_unlock();
-	return CUDA_SUCCESS;
-}
-
-/* ---- the program's own ----------------------------------------------------- */
 
 CUresult sim_ctx_create(CUcontext *out, unsigned flags, CUdevice dev)
 {

@@ -76,6 +76,13 @@ void sim_stream_drop(struct sim_stream *stream);
  * stream of a living context. */
 struct sim_stream *sim_stream_of(CUstream handle);
 
+/* Between the engine's own files. The head of a stream may start; do its work
+ * and take it off; there is work for the threads (the one of host functions):
+ * have them, and wake them. */
+bool sim_op_ready(const struct sim_op *op);
+void sim_op_perform(struct sim_op *op);
+void sim_engine_wake(bool host);
+
 /* At exit: no thread of the engine is left running simulator code. Takes
  * the lock. */
 void sim_engine_stop(void);

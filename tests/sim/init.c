@@ -20,6 +20,7 @@ struct sim sim = {
 	.done = PTHREAD_COND_INITIALIZER,
 	.self_lookup = -1,
 	.contexts = {&sim.contexts, &sim.contexts},
+	.active = {&sim.active, &sim.active},
 };
 
 static __thread struct sim_thread this_thread;

@@ -1,8 +1,25 @@
-/* Stream-ordered memory pools. All locked. */
+/* Stream-ordered memory pools. All functions: locked. */
 #ifndef SIM_POOL_H
 #define SIM_POOL_H
 
 #include "tests/sim/sim.h"
+
+/* Guarded by sim.lock. */
+struct sim_pool {
+	struct sim_device *device;
+	uint64_t used, used_high, reserved, reserved_high, threshold;
+	int reuse_event, reuse_opportunistic, reuse_internal;
+	bool dying; /* destroyed by the program, still in use */
+	CUmemAllocationHandleType exported_as;
+	unsigned access; /* devices that may use it, a bit each */
+	struct sim_list link;
+};
+
+struct sim_pool *sim_pool_new(struct sim_device *device);
+/* Give the device what is beyond `keep` bytes and not in use. True: some. */
+bool sim_pool_give_back(struct sim_pool *pool, uint64_t keep);
+/* Free a pool that nobody uses. */
+void sim_pool_bury(struct sim_pool *pool);
 
 /* The device's default pool, at start. */
 void sim_pool_start(struct sim_device *device);

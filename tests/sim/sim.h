@@ -119,6 +119,8 @@ struct sim {
 	struct sim_settings settings; /* immutable after start */
 	struct sim_device device[SIM_DEVICES_MAX];
 	struct sim_list contexts;
+	struct sim_list active; /* streams with work */
+	long pending;           /* operations not completed */
 	uint64_t next_id, next_seq;
 	bool stopping;
 };
@@ -232,7 +234,7 @@ CUresult sim_region_new(struct sim_ctx *ctx, enum sim_region_kind kind,
 /* Unmap, uncharge and forget. */
 void sim_region_destroy(struct sim_region *region);
 
-/* array.c: free what a closing context still has. locked. */
+/* array.c, module.c: free what a closing context still has. locked. */
 void sim_arrays_destroy(struct sim_ctx *ctx);
 void sim_modules_destroy(struct sim_ctx *ctx);
 

@@ -1,0 +1,203 @@
+/*
+ * Giving streams work, and waiting for it.
+ */
+#include <stdlib.h>
+
+#include "tests/sim/capture.h"
+#include "tests/sim/engine.h"
+#include "tests/sim/gpusim.h"
+
+void sim_op_ref(struct sim_op *op)
+{
+	op->refs++;
+}
+
+void sim_op_unref(struct sim_op *op)
+{
+	if (--op->refs)
+		return;
+	sim_work_drop(&op->work);
+	free(op);
+}
+
+static struct sim_op *enqueue(struct sim_stream *stream, struct sim_work *work)
+{
+	struct sim_op *op = calloc(1, sizeof(*op));
+
+	if (!op)
+		return NULL;
+	op->stream = stream;
+	op->seq = ++sim.next_seq;
+	op->refs = 1;
+	op->work = *work;
+	if (stream->tail)
+		stream->tail->next = op;
+	else
+		stream->head = op;
+	stream->tail = op;
+	if (stream->head == op)
+		sim_list_add(&sim.active, &stream->active);
+	sim.pending++;
+	return op;
+}
+
+/* Put the wait before a stream's next work that sim_hold_behind() asked for.
+ * False: no host memory. */
+static bool hold(struct sim_stream *stream)
+{
+	struct sim_op *held = stream->ctx->held;
+	struct sim_work wait = {.kind = SIM_W_WAIT, .awaited = held};
+
+	if (!held || held->state == SIM_DONE || stream->hidden ||
+	    stream->held >= held->seq)
+		return true;
+	if (!enqueue(stream, &wait))
+		return false;
+	sim_op_ref(held);
+	stream->held = held->seq;
+	return true;
+}
+
+/* Do what needs no waiting at once; leave the rest to the threads. */
+static void advance(struct sim_op *op)
+{
+	bool host = sim_work_is_host(&op->work);
+
+	if (!host && !op->work.us && op->work.kind != SIM_W_POLL &&
+	    op->stream->head == op && sim_op_ready(op)) {
+		sim_op_perform(op);
+		if (sim.pending)
+			sim_engine_wake(false);
+		return;
+	}
+	sim_engine_wake(host);
+}
+
+CUresult sim_submit(struct sim_stream *stream, struct sim_work *work,
+		    struct sim_op **out)
+{
+	struct sim_ctx *ctx = stream->ctx;
+	struct sim_op *op;
+	CUresult err = sim_capture_submit(stream, work);
+
+	if (out)
+		*out = NULL;
+	if (err == CUDA_SUCCESS)
+		return CUDA_SUCCESS; /* it is a node now */
+	if (err != CUDA_ERROR_NOT_FOUND) {
+		sim_work_drop(work);
+		return err;
+	}
+	while (ctx->barriers && !sim.stopping)
+		pthread_cond_wait(&sim.done, &sim.lock);
+	if (!ctx->alive) { /* gone meanwhile, and the stream with it */
+		sim_work_drop(work);
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	}
+	op = ctx->sticky || !hold(stream) ? NULL : enqueue(stream, work);
+	if (!op) {
+		sim_work_drop(work);
+		return ctx->sticky ? ctx->sticky : CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (out) {
+		sim_op_ref(op);
+		*out = op;
+	}
+	sim_op_ref(op);
+	advance(op);
+	sim_op_unref(op);
+	return CUDA_SUCCESS;
+}
+
+/* A stream of the engine's own. */
+static struct sim_stream *hidden(struct sim_ctx *ctx,
+				 struct sim_stream **stream)
+{
+	if (!*stream)
+		*stream = sim_stream_new(ctx, CU_STREAM_NON_BLOCKING);
+	if (*stream)
+		(*stream)->hidden = true;
+	return *stream;
+}
+
+CUresult sim_submit_last(struct sim_ctx *ctx, struct sim_work *work,
+			 struct sim_op **op)
+{
+	if (!hidden(ctx, &ctx->sweeper))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	ctx->sweeper->sweeper = true;
+	return sim_submit(ctx->sweeper, work, op);
+}
+
+CUresult sim_hold_behind(struct sim_ctx *ctx, struct sim_op *op)
+{
+	struct sim_work wait = {.kind = SIM_W_WAIT, .awaited = op};
+	struct sim_op *held;
+	CUresult err;
+
+	if (!hidden(ctx, &ctx->gatekeeper))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	sim_op_ref(op);
+	err = sim_submit(ctx->gatekeeper, &wait, &held);
+	if (err)
+		return err;
+	/* Behind it in its stream are all that were asked for before. */
+	if (ctx->held)
+		sim_op_unref(ctx->held);
+	ctx->held = held;
+	return CUDA_SUCCESS;
+}
+
+void sim_op_wait(struct sim_op *op)
+{
+	while (op->state != SIM_DONE && !sim.stopping)
+		pthread_cond_wait(&sim.done, &sim.lock);
+}
+
+static bool has_work(const struct sim_ctx *ctx, uint64_t until)
+{
+	struct sim_list *l;
+
+	for (l = sim.active.next; l != &sim.active; l = l->next) {
+		struct sim_stream *s = sim_entry(l, struct sim_stream, active);
+
+		if (s->ctx == ctx && s->head->seq <= until)
+			return true;
+	}
+	return false;
+}
+
+bool sim_idle(const struct sim_ctx *ctx)
+{
+	return !has_work(ctx, UINT64_MAX);
+}
+
+void sim_drain(struct sim_ctx *ctx)
+{
+	uint64_t until = sim.next_seq;
+
+	while (has_work(ctx, until) && !sim.stopping)
+		pthread_cond_wait(&sim.done, &sim.lock);
+}
+
+void sim_barrier_begin(struct sim_ctx *ctx)
+{
+	ctx->barriers++;
+	sim_drain(ctx);
+}
+
+void sim_barrier_end(struct sim_ctx *ctx)
+{
+	ctx->barriers--;
+	pthread_cond_broadcast(&sim.done);
+}
+
+__attribute__((visibility("default"))) long gpusim_pending(void)
+{
+	long pending;
+
+	sim_lock();
+	pending = sim.pending;
+	sim_unlock();
+	return pending;
+}
