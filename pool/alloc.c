@@ -238,16 +238,17 @@ static hot void put(struct gp_pool *pool, struct gp_block *b, uint64_t waits)
 int gp_pool_free(struct gp_pool *pool, uint64_t va)
 {
 	struct gp_block *b = claim(pool, va);
+	uint64_t waits;
 	int rc;
 
 	if (!b)
 		return -ENOENT;
-	rc = gp_order_free(pool, &b->stamp);
+	rc = gp_order_free(&pool->order, GP_FREE_FULL, &b->stamp, &waits);
 	if (__builtin_expect(b->stamp != 0, 0)) {
 		put_aside(pool, b);
 		return rc;
 	}
-	put(pool, b, 1);
+	put(pool, b, waits);
 	if (__builtin_expect(
 		    __atomic_load_n(&pool->num_aside, __ATOMIC_RELAXED) != 0,
 		    0))

@@ -49,8 +49,28 @@ struct gp_driver_ops {
 	uint64_t (*now)(void *dev);
 };
 
+/* The driver's streams and events, for reuse in stream order. A stream is its
+ * handle as the driver takes it (1: legacy, 2: the calling thread's default).
+ * None of these waits for the device but event_sync, and each may be called
+ * with the order's lock held (but event_sync); also while streams capture,
+ * though never with one that does. */
+struct gp_stream_ops {
+	int (*event_create)(void *dev, uint64_t *event);
+	/* The event is complete when what is in the stream now is. */
+	int (*record)(void *dev, uint64_t event, uint64_t stream);
+	/* What comes into the stream from now on runs after the event. */
+	int (*wait)(void *dev, uint64_t stream, uint64_t event);
+	/* 0: complete. -EAGAIN: not yet. */
+	int (*query)(void *dev, uint64_t event);
+	int (*event_sync)(void *dev, uint64_t event);
+	/* A stream that does not wait for the legacy one. */
+	int (*stream_create)(void *dev, uint64_t *stream);
+	void (*stream_destroy)(void *dev, uint64_t stream);
+};
+
 struct gp_driver {
 	const struct gp_driver_ops *ops;
+	const struct gp_stream_ops *streams; /* NULL: frees wait on the host */
 	void *dev; /* passed to every function; not owned */
 	uint64_t
 		granularity; /* of handles, bytes (2 MiB on every known card) */

@@ -1,60 +1,506 @@
-/*
- * Reuse after a wait on the host; see order.h.
- *
- * Stamps count the blocks that could not be waited for. A wait reads the
- * counter first and waits then, so what it finishes is everything stamped
- * before it began, whatever other threads stamp meanwhile.
- */
+/* Stamps, marks and joins; see order.h and ORDER.md. */
 #include "pool/order.h"
 
 #include <errno.h>
+#include <stddef.h>
 
-#include "pool/lock.h"
-#include "pool/state.h"
+#include "pool/order_impl.h"
+#include "stats/log.h"
 
-/* Waits; what was stamped up to `covered` is idle then. */
-static inline int wait_for(struct gp_pool *pool, uint64_t covered)
+#define cold       __attribute__((noinline, cold))
+
+/* With more marks than this the oldest is asked for, at every so manieth. */
+#define POLL_ABOVE 8
+#define POLL_EVERY 8
+
+/* Contexts in which a thread's last free is remembered. */
+#define RECORDS    8
+
+static __thread struct {
+	uint64_t stamp;
+	unsigned serial; /* of the order */
+} freed[RECORDS];
+
+static unsigned serials; /* atomic */
+
+void gp_order_init(struct gp_order *order, const struct gp_driver *driver,
+		   enum gp_free_barrier barrier, bool sync)
 {
-	const struct gp_driver_ops *ops = pool->driver.ops;
-	struct gp_order *order = &pool->order;
+	*order = (struct gp_order){
+		.sync = sync || !driver->streams,
+		.driver = driver,
+		.barrier = barrier,
+		.serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED),
+	};
+	gp_lock_init(&order->lock, GP_RANK_ORDER);
+	gp_streams_init(&order->streams);
+	gp_marks_init(&order->marks);
+}
+
+void gp_order_exit(struct gp_order *order)
+{
+	gp_marks_exit(&order->marks);
+	gp_streams_exit(&order->streams);
+	pthread_mutex_destroy(&order->lock.mutex);
+}
+
+void gp_order_give_up(struct gp_order *order)
+{
+	__atomic_store_n(&order->sync, 1, __ATOMIC_SEQ_CST);
+}
+
+/* ---- waiting for the whole context ------------------------------------------- */
+
+/* The highest stamp given so far. One that stands for a mark not made yet is
+ * spent: later frees get another, so that none of them can take the coming wait
+ * for its own. */
+static uint64_t spend(struct gp_order *order)
+{
+	uint64_t word = gp_order_word(order);
+
+	while (word & GP_ORDER_PENDING) {
+		uint64_t next = (word + (1u << GP_ORDER_SHIFT)) &
+				~(uint64_t)GP_ORDER_PENDING;
+
+		if (__atomic_compare_exchange_n(&order->word, &word, next, true,
+						__ATOMIC_SEQ_CST,
+						__ATOMIC_ACQUIRE))
+			word = next;
+	}
+	return word >> GP_ORDER_SHIFT;
+}
+
+int gp_order_sync_context(struct gp_order *order)
+{
+	const struct gp_driver *driver = order->driver;
+	uint64_t covered = spend(order);
 	int rc;
 
 	gp_rank_assert_none();
-	if (ops->capturing(pool->driver.dev))
+	if (driver->ops->capturing(driver->dev))
 		return -EBUSY;
-	rc = ops->sync(pool->driver.dev);
-	if (rc)
-		return rc;
-	uint64_t done = __atomic_load_n(&order->done, __ATOMIC_RELAXED);
-
-	while (__builtin_expect(done < covered, 0) &&
-	       !__atomic_compare_exchange_n(&order->done, &done, covered, true,
-					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-		;
-	return 0;
+	rc = driver->ops->sync(driver->dev);
+	if (!rc)
+		gp_order_max(&order->done, covered);
+	return rc;
 }
 
-int gp_order_wait(struct gp_pool *pool)
-{
-	return wait_for(pool,
-			__atomic_load_n(&pool->order.issued, __ATOMIC_SEQ_CST));
-}
+/* ---- blocks -------------------------------------------------------------------- */
 
-int gp_order_free(struct gp_pool *pool, uint64_t *stamp)
+/* As cuMemFree does. A block that could not be waited for gets a stamp of its
+ * own. */
+static int free_in_sync(struct gp_order *order, uint64_t *stamp,
+			uint64_t *waits)
 {
-	int rc = wait_for(
-		pool, __atomic_load_n(&pool->order.issued, __ATOMIC_SEQ_CST));
+	int rc = gp_order_sync_context(order);
 
 	*stamp = 0;
+	*waits = 1;
 	if (__builtin_expect(rc != 0, 0)) {
-		*stamp = __atomic_add_fetch(&pool->order.issued, 1,
-					    __ATOMIC_SEQ_CST);
+		*stamp = __atomic_add_fetch(&order->word, 1u << GP_ORDER_SHIFT,
+					    __ATOMIC_SEQ_CST) >>
+			 GP_ORDER_SHIFT;
+		*waits = 0;
 		return rc == -EBUSY ? 0 : rc;
 	}
 	return 0;
 }
 
-bool gp_order_idle(const struct gp_pool *pool, uint64_t stamp)
+static int wait_all(struct gp_order *order, uint64_t *counter);
+
+/* What cuMemFree gives besides: results that the host may look at. */
+static cold uint64_t show(struct gp_order *order)
 {
-	return stamp <= __atomic_load_n(&pool->order.done, __ATOMIC_ACQUIRE);
+	uint64_t waits = gp_order_show(order);
+
+	if (order->barrier == GP_BARRIER_ALWAYS ||
+	    __atomic_load_n(&order->see_all, __ATOMIC_RELAXED)) {
+		wait_all(order, &order->counters.wait_results);
+		waits++;
+	}
+	return waits;
+}
+
+static inline bool must_show(const struct gp_order *order)
+{
+	if (order->barrier != GP_BARRIER_AUTO)
+		return order->barrier == GP_BARRIER_ALWAYS;
+	return (__atomic_load_n(&order->num_host, __ATOMIC_RELAXED) |
+		__atomic_load_n(&order->see_all, __ATOMIC_RELAXED)) != 0;
+}
+
+int gp_order_free(struct gp_order *order, enum gp_free_how how, uint64_t *stamp,
+		  uint64_t *waits)
+{
+	uint64_t word;
+
+	if (__builtin_expect(__atomic_load_n(&order->sync, __ATOMIC_RELAXED),
+			     0))
+		return free_in_sync(order, stamp, waits);
+	*waits = 0;
+	/* [1] Whoever makes the mark sees what was submitted before this. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	word = gp_order_word(order);
+	if (!(word & GP_ORDER_PENDING) && GP_HOLDS(FREE_PENDS))
+		word = __atomic_fetch_or(&order->word, GP_ORDER_PENDING,
+					 __ATOMIC_SEQ_CST);
+	*stamp = (word >> GP_ORDER_SHIFT) + 1;
+	if (how == GP_FREE_OWN)
+		return 0;
+	/* [2] */
+	if (GP_HOLDS(FREE_RAISES_NEED))
+		gp_order_max(&order->need, *stamp);
+	freed[order->serial % RECORDS].stamp = *stamp;
+	freed[order->serial % RECORDS].serial = order->serial;
+	if (__builtin_expect(must_show(order), 0) &&
+	    GP_HOLDS(FREE_WAITS_FOR_HOST))
+		*waits = show(order); /* [17] */
+	return 0;
+}
+
+uint64_t gp_order_last_free(const struct gp_order *order)
+{
+	unsigned i = order->serial % RECORDS;
+
+	return freed[i].serial == order->serial ? freed[i].stamp : 0;
+}
+
+bool gp_order_raise(struct gp_order *order, uint64_t stamp)
+{
+	/* In sync mode not all work is seen: none of it can be ordered. */
+	if (__atomic_load_n(&order->sync, __ATOMIC_RELAXED))
+		return false;
+	/* [3] The mark may not be made yet: PENDING makes the next submission
+	 * make it. */
+	if (GP_HOLDS(REISSUE_RAISES_NEED))
+		gp_order_max(&order->need, stamp);
+	return true;
+}
+
+/* ---- marks ------------------------------------------------------------------------ */
+
+struct gp_event *gp_order_record(struct gp_order *order, uint64_t key)
+{
+	const struct gp_driver *driver = order->driver;
+	struct gp_event *event = gp_event_get(&order->marks, driver);
+
+	if (event && driver->streams->record(driver->dev, event->id, key)) {
+		gp_event_put(&order->marks, event);
+		event = NULL;
+	}
+	return event;
+}
+
+bool gp_order_legacy_taken(const struct gp_order *order)
+{
+	for (const struct gp_stream *s = order->streams.first; s; s = s->next)
+		if (s->capturing && s->blocking)
+			return true;
+	return false;
+}
+
+struct making {
+	struct gp_part *own;    /* each with an event of its own */
+	struct gp_part *legacy; /* covered by one event on the legacy stream */
+};
+
+/* One stream of A takes part. */
+static int take_part(struct gp_order *order, struct making *m,
+		     struct gp_stream *s)
+{
+	/* The default stream of another thread cannot be named here; the legacy
+	 * stream waits for it as for every blocking one. */
+	bool legacy = s->key == GP_STREAM_LEGACY ||
+		      (s->thread && s->thread != gp_thread_self());
+	struct gp_part *part;
+
+	if (s->capturing)
+		return -EBUSY;
+	if (s->key != GP_STREAM_LEGACY && legacy &&
+	    !GP_HOLDS(MARK_COVERS_THREADS))
+		return 0;
+	part = gp_part_new(&order->marks, s);
+	if (!part)
+		return -ENOMEM;
+	if (legacy) {
+		part->next = m->legacy;
+		m->legacy = part;
+		return 0;
+	}
+	part->next = m->own;
+	m->own = part;
+	part->event = gp_order_record(order, s->key);
+	return part->event ? 0 : -EIO;
+}
+
+static int record_legacy(struct gp_order *order, struct gp_part *parts)
+{
+	struct gp_event *event;
+
+	if (gp_order_legacy_taken(order)) {
+		/* Work can have come only to streams that were set off. */
+		return -EBUSY;
+	}
+	event = gp_order_record(order, GP_STREAM_LEGACY);
+	if (!event)
+		return -EIO;
+	for (; parts; parts = parts->next) {
+		event->refs++;
+		parts->event = event;
+	}
+	gp_event_put(&order->marks, event);
+	return 0;
+}
+
+/* Everything in A. *parts: NULL when A is empty. */
+static int collect(struct gp_order *order, struct gp_part **parts)
+{
+	struct making m = {NULL, NULL};
+	struct gp_stream *s, *next;
+	int rc = 0;
+
+	for (s = order->streams.first; s && !rc; s = next) {
+		next = s->next;
+		if (gp_stream_active(s))
+			rc = take_part(order, &m, s);
+		else if (s->thread && !s->host && !gp_thread_alive(s->thread))
+			gp_stream_remove(&order->streams, s);
+		if (!GP_HOLDS(MARK_COVERS_ALL) && m.own)
+			break;
+	}
+	if (!rc && m.legacy)
+		rc = record_legacy(order, m.legacy);
+	if (rc) {
+		gp_parts_free(&order->marks, m.own);
+		gp_parts_free(&order->marks, m.legacy);
+		return rc;
+	}
+	if (m.own) {
+		struct gp_part *last = m.own;
+
+		while (last->next)
+			last = last->next;
+		last->next = m.legacy;
+	}
+	*parts = m.own ? m.own : m.legacy;
+	return 0;
+}
+
+int gp_order_mark(struct gp_order *order)
+{
+	uint64_t word = gp_order_word(order), number;
+	struct gp_part *parts = NULL;
+	int rc;
+
+	/* [6] From here on submissions come after this mark; [5] frees from
+	 * here on want another. */
+	do
+		number = (word >> GP_ORDER_SHIFT) + 1;
+	while (!__atomic_compare_exchange_n(
+		&order->word, &word,
+		number << GP_ORDER_SHIFT | GP_ORDER_MARKING, true,
+		__ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE));
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	rc = collect(order, &parts);
+	if (!rc) {
+		gp_marks_push(&order->marks, number, parts);
+		if (!parts)
+			gp_order_max(&order->done, number);
+		for (; parts && !GP_HOLDS(MARKS_NEST); parts = parts->next)
+			for (unsigned i = 0; i < parts->num_seen; i++)
+				gp_slot_drain(parts->seen[i].slot,
+					      parts->seen[i].finished);
+	}
+	__atomic_fetch_and(&order->word, ~(uint64_t)GP_ORDER_MARKING,
+			   __ATOMIC_RELEASE);
+	gp_order_count(&order->counters.marks);
+	if (order->marks.count > POLL_ABOVE && number % POLL_EVERY == 0)
+		gp_order_max(&order->done,
+			     gp_marks_poll(&order->marks, order->driver));
+	return rc;
+}
+
+/* ---- joins ------------------------------------------------------------------------ */
+
+/* The stream waits for what the mark has of other streams. */
+static int wait_for(struct gp_order *order, const struct gp_stream *stream,
+		    const struct gp_mark *mark)
+{
+	const struct gp_driver *driver = order->driver;
+	const struct gp_event *last = NULL;
+
+	for (const struct gp_part *p = mark->parts; p; p = p->next) {
+		if (p->event == last || p->serial == stream->serial)
+			continue;
+		last = p->event;
+		if (driver->streams->wait(driver->dev, stream->key,
+					  p->event->id))
+			return -EIO;
+		gp_order_count(&order->counters.stream_waits);
+	}
+	return 0;
+}
+
+/* [9] The stream gets behind the mark that is needed now. Under the lock. */
+static int join(struct gp_order *order, struct gp_stream *stream)
+{
+	uint64_t need = __atomic_load_n(&order->need, __ATOMIC_ACQUIRE);
+	struct gp_mark *mark;
+	int rc;
+
+	if (stream->joined >= need)
+		return 0;
+	if (__atomic_load_n(&order->done, __ATOMIC_ACQUIRE) < need) {
+		mark = gp_marks_from(&order->marks, need);
+		if (!GP_HOLDS(JOIN_ENOUGH) && order->marks.count)
+			mark = gp_marks_at(&order->marks, 0);
+		if (!mark) { /* the one that was needed could not be made */
+			rc = gp_order_mark(order);
+			if (rc)
+				return rc;
+			mark = gp_marks_from(&order->marks, need);
+		}
+		if (mark && GP_HOLDS(JOIN_WAITS)) {
+			rc = wait_for(order, stream, mark);
+			if (rc)
+				return rc;
+		}
+		if (mark && mark->number > need)
+			need = mark->number;
+	}
+	__atomic_store_n(&stream->joined, need, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* The device could not be told to wait, so the host does. */
+static cold void wait_instead(struct gp_order *order)
+{
+	static int told;
+
+	gp_order_count(&order->counters.wait_streams);
+	if (gp_order_sync_context(order) &&
+	    !__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED))
+		gp_warn("work could not be ordered behind freed memory");
+}
+
+cold void gp_order_submit_slow(struct gp_slot *slot)
+{
+	struct gp_stream *stream = slot->stream;
+	struct gp_order *order = stream->order;
+	int rc = 0;
+
+	gp_lock(&order->lock);
+	if (stream->key == GP_STREAM_LEGACY && gp_order_legacy_taken(order)) {
+		gp_unlock(&order->lock); /* the driver will refuse the call */
+		return;
+	}
+	if (gp_order_word(order) & GP_ORDER_PENDING && GP_HOLDS(SUBMIT_MARKS))
+		rc = gp_order_mark(order); /* [5] */
+	if (!rc)
+		rc = join(order, stream);
+	gp_unlock(&order->lock);
+	if (__builtin_expect(rc != 0, 0))
+		wait_instead(order);
+}
+
+/* ---- what is known complete --------------------------------------------------------- */
+
+void gp_order_settle(struct gp_order *order)
+{
+	uint64_t made = gp_order_word(order);
+
+	if (!(made & GP_ORDER_PENDING) &&
+	    __atomic_load_n(&order->done, __ATOMIC_RELAXED) >= made >>
+		    GP_ORDER_SHIFT)
+		return;
+	for (const struct gp_stream *s = order->streams.first; s; s = s->next)
+		if (gp_stream_active(s)) {
+			gp_order_max(
+				&order->done,
+				gp_marks_poll(&order->marks, order->driver));
+			return;
+		}
+	/* A is empty, but a submission that no fence separates from us may be
+	 * on its way into it: a mark looks again, behind one. */
+	gp_order_mark(order);
+}
+
+void gp_order_poll(struct gp_order *order)
+{
+	if (__atomic_load_n(&order->sync, __ATOMIC_RELAXED))
+		return;
+	gp_lock(&order->lock);
+	gp_order_settle(order);
+	gp_unlock(&order->lock);
+}
+
+#define EVENTS 32
+
+/* The events of the oldest mark that covers `stamp`. Under the lock. */
+static unsigned hold_events(struct gp_order *order, uint64_t stamp,
+			    struct gp_event **events)
+{
+	struct gp_mark *mark = gp_marks_from(&order->marks, stamp);
+	unsigned n = 0;
+
+	for (struct gp_part *p = mark ? mark->parts : NULL; p && n < EVENTS;
+	     p = p->next) {
+		p->event->refs++;
+		events[n++] = p->event;
+	}
+	return n;
+}
+
+static int wait_for_mark(struct gp_order *order, uint64_t stamp)
+{
+	const struct gp_driver *driver = order->driver;
+	struct gp_event *events[EVENTS];
+	unsigned n;
+	int rc = 0;
+
+	n = hold_events(order, stamp, events);
+	if (!n) {
+		rc = gp_order_mark(order);
+		if (rc)
+			return rc;
+		n = hold_events(order, stamp, events);
+	}
+	gp_unlock(&order->lock);
+	gp_rank_assert_none();
+	for (unsigned i = 0; i < n && !rc; i++)
+		rc = driver->streams->event_sync(driver->dev, events[i]->id);
+	gp_lock(&order->lock);
+	for (unsigned i = 0; i < n; i++)
+		gp_event_put(&order->marks, events[i]);
+	gp_order_max(&order->done, gp_marks_poll(&order->marks, driver));
+	return rc;
+}
+
+/* Until every stamp given so far is idle. No lock is held. */
+static int wait_all(struct gp_order *order, uint64_t *counter)
+{
+	uint64_t word, stamp;
+	int rc = 0;
+
+	if (__atomic_load_n(&order->sync, __ATOMIC_RELAXED))
+		return gp_order_sync_context(order);
+	gp_lock(&order->lock);
+	gp_order_settle(order);
+	word = gp_order_word(order);
+	stamp = (word >> GP_ORDER_SHIFT) + (word & GP_ORDER_PENDING ? 1 : 0);
+	if (__atomic_load_n(&order->done, __ATOMIC_ACQUIRE) < stamp)
+		gp_order_count(counter);
+	while (!rc && __atomic_load_n(&order->done, __ATOMIC_ACQUIRE) < stamp) {
+		if (gp_order_word(order) & GP_ORDER_PENDING)
+			rc = gp_order_mark(order);
+		if (!rc)
+			rc = wait_for_mark(order, stamp);
+	}
+	gp_unlock(&order->lock);
+	return rc ? gp_order_sync_context(order) : 0;
+}
+
+int gp_order_wait(struct gp_order *order)
+{
+	return wait_all(order, &order->counters.wait_memory);
 }

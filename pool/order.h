@@ -2,12 +2,17 @@
  * When may a freed block be used again?
  *
  * The only place that knows. A program may free memory that work in flight
- * still uses, because cuMemFree waits for it. The rule here is the plain one:
- * a free waits on the host, as cuMemFree does. Where it must not wait (a
- * stream captures) or cannot (the wait failed), the block carries a stamp and
- * is set aside until a later wait covers it.
+ * still uses, because cuMemFree waits for it. Here a free does not wait: it
+ * gives the block a stamp, the number of a mark (marks.h), and whatever is
+ * submitted later, to any stream, is ordered on the device behind that mark.
+ * ORDER.md states the protocol as numbered invariants; they are marked [n] in
+ * the code.
  *
- * A stamp of 0 is idle: nothing uses the block.
+ * Where the driver's streams are not at hand, or the program asks for it, a
+ * free waits on the host as cuMemFree does ("sync"). Where it must not wait (a
+ * stream captures) or cannot, the block is set aside until a later wait.
+ *
+ * A stamp up to `done` is idle: nothing uses the block. 0 always is.
  */
 #ifndef GP_POOL_ORDER_H
 #define GP_POOL_ORDER_H
@@ -15,23 +20,214 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct gp_pool;
+#include "pool/driver.h"
+#include "pool/lock.h"
+#include "pool/marks.h"
+#include "pool/mutation.h"
+#include "pool/streams.h"
 
-struct gp_order {
-	uint64_t issued; /* the newest stamp given out; atomic */
-	uint64_t done;   /* stamps up to here are finished; atomic */
+#define GP_ORDER_PENDING 1u /* a free since the last mark */
+#define GP_ORDER_MARKING 2u /* a mark is being made */
+#define GP_ORDER_SHIFT   2u
+
+/* When a free waits on the host for results that the host may look at. */
+enum gp_free_barrier {
+	GP_BARRIER_AUTO,   /* for such results, if any are outstanding */
+	GP_BARRIER_ALWAYS, /* for everything */
+	GP_BARRIER_NEVER,
 };
 
-/* A block is freed now. *stamp says when it can be used: 0, at once. Returns 0,
- * or -EIO when the wait failed (the stamp is then not 0). Makes driver calls:
- * no lock is held. */
-int gp_order_free(struct gp_pool *pool, uint64_t *stamp);
+struct gp_order_counters { /* atomic */
+	uint64_t marks, stream_waits;
+	uint64_t wait_results, wait_memory, wait_streams;
+};
 
-/* The wait that would make every stamp given out so far idle. 0, -EBUSY while
- * a stream captures, or -EIO. Makes driver calls: no lock is held. */
-int gp_order_wait(struct gp_pool *pool);
+struct gp_order {
+	/* Atomic. Marks made << 2 | MARKING | PENDING. */
+	uint64_t word __attribute__((aligned(64)));
+	uint64_t need;     /* later work is behind this mark; only rises */
+	uint64_t done;     /* marks up to this one are complete; only rises */
+	uint32_t sync;     /* frees wait on the host; set once */
+	uint32_t num_host; /* streams with results the host may look at */
+	uint32_t see_all;  /* the host may look at anything: managed memory */
 
-/* May a block of this stamp be handed out, moved or unmapped? Any thread. */
-bool gp_order_idle(const struct gp_pool *pool, uint64_t stamp);
+	/* Constant after gp_order_init(). */
+	const struct gp_driver *driver __attribute__((aligned(64)));
+	enum gp_free_barrier barrier;
+	unsigned serial; /* never the same for two orders */
+
+	/* Taken on slow paths only, also by a submission that has to mark or
+	 * to join; held across driver calls that do not wait. Guards all
+	 * below. */
+	struct gp_lock lock;
+	struct gp_streams streams;
+	struct gp_marks marks;
+	/* A stream of our own that holds what streams had which are gone or
+	 * capture: it waits for an event behind each. NULL: none yet. */
+	struct gp_slot *anchor;
+	struct gp_part *host; /* results the host may look at */
+	struct gp_order_counters counters;
+};
+
+/* `driver` must outlive the order. `sync`: frees wait on the host; also chosen
+ * when the driver has no streams to offer. */
+void gp_order_init(struct gp_order *order, const struct gp_driver *driver,
+		   enum gp_free_barrier barrier, bool sync);
+/* Its events and its stream go with the context. */
+void gp_order_exit(struct gp_order *order);
+
+/* From now on frees wait on the host: not all work is seen. Any thread. */
+void gp_order_give_up(struct gp_order *order);
+
+/* ---- blocks ------------------------------------------------------------------ */
+
+enum gp_free_how {
+	GP_FREE_FULL, /* as cuMemFree: orders the device, shows results */
+	GP_FREE_OWN,  /* by a caller that orders its own streams */
+};
+
+/* A block is freed now; *stamp says when it can be used. *waits: so many times
+ * it was waited for work. Returns 0, or -EIO when a wait in sync mode failed
+ * (the block must then be set aside). No lock is held. */
+int gp_order_free(struct gp_order *order, enum gp_free_how how, uint64_t *stamp,
+		  uint64_t *waits);
+
+/* [12] May memory of this stamp be moved or unmapped? Any thread. */
+static inline bool gp_order_idle(const struct gp_order *order, uint64_t stamp)
+{
+	return stamp <= __atomic_load_n(&order->done, __ATOMIC_ACQUIRE) ||
+	       !GP_HOLDS(MOVE_WANTS_DONE);
+}
+
+/* Out of line: the rest of gp_order_reissue(). */
+bool gp_order_raise(struct gp_order *order, uint64_t stamp);
+
+/* A free block of this stamp is handed out: later work is ordered behind it.
+ * False: not before it is idle. Any thread, under any lock. */
+static inline bool gp_order_reissue(struct gp_order *order, uint64_t stamp)
+{
+	if (stamp <= __atomic_load_n(&order->done, __ATOMIC_ACQUIRE))
+		return true;
+	if (__builtin_expect(
+		    stamp <= __atomic_load_n(&order->need, __ATOMIC_ACQUIRE) &&
+			    !__atomic_load_n(&order->sync, __ATOMIC_RELAXED),
+		    1))
+		return true;
+	return gp_order_raise(order, stamp);
+}
+
+/* Would handing it out order later work behind more than it is now? */
+static inline bool gp_order_cheap(const struct gp_order *order, uint64_t stamp)
+{
+	return stamp <= __atomic_load_n(&order->done, __ATOMIC_RELAXED) ||
+	       stamp <= __atomic_load_n(&order->need, __ATOMIC_RELAXED);
+}
+
+/* Looks what has completed meanwhile; does not wait. No lock is held. */
+void gp_order_poll(struct gp_order *order);
+
+/* Waits on the host until every stamp given so far is idle. 0, -EBUSY while a
+ * stream captures (in sync mode), or -EIO. No lock is held. */
+int gp_order_wait(struct gp_order *order);
+
+/* The stamp of the calling thread's last full free in this context, else 0. */
+uint64_t gp_order_last_free(const struct gp_order *order);
+
+/* ---- the program's work (shim/) ----------------------------------------------- */
+
+/* The calling thread's slot of a stream. NULL: not to be had, and the order
+ * gave up. The caller keeps it until the stream or the context goes. */
+struct gp_slot *gp_order_slot(struct gp_order *order, uint64_t key,
+			      bool blocking);
+
+void gp_order_submit_slow(struct gp_slot *slot);
+
+/* Around every submission. Only the slot's thread. */
+static inline void gp_order_begin(struct gp_slot *slot)
+{
+	struct gp_stream *stream = slot->stream;
+	struct gp_order *order = stream->order;
+	uint64_t word;
+
+	/* [4] Before the look at the word: a mark that this look misses counts
+	 * this submission among those that it may cover. */
+	if (GP_HOLDS(SUBMIT_JOINS))
+		__atomic_store_n(&slot->started, slot->started + 1,
+				 __ATOMIC_RELEASE);
+	word = __atomic_load_n(&order->word, __ATOMIC_ACQUIRE);
+	if (!GP_HOLDS(SUBMIT_MARKS))
+		word &= ~(uint64_t)GP_ORDER_PENDING;
+	if (!GP_HOLDS(MARK_EXCLUDES))
+		word &= ~(uint64_t)GP_ORDER_MARKING;
+	if (__builtin_expect(
+		    (word & (GP_ORDER_PENDING | GP_ORDER_MARKING)) != 0 ||
+			    __atomic_load_n(&stream->joined, __ATOMIC_ACQUIRE) <
+				    __atomic_load_n(&order->need,
+						    __ATOMIC_ACQUIRE),
+		    0))
+		gp_order_submit_slow(slot);
+}
+
+static inline void gp_order_end(struct gp_slot *slot)
+{
+	if (GP_HOLDS(SUBMIT_JOINS))
+		__atomic_store_n(&slot->finished, slot->finished + 1,
+				 __ATOMIC_RELEASE);
+}
+
+/* A submission that the host may see something of has returned. */
+void gp_order_shows(struct gp_slot *slot);
+
+/* What a synchronisation by the program proves: read before it, applied once
+ * it has succeeded. */
+#define GP_PROOF_SLOTS 64u
+
+struct gp_proof {
+	struct gp_order *order;
+	unsigned n;
+	struct {
+		struct gp_slot *slot;
+		uint64_t finished;
+	} at[GP_PROOF_SLOTS];
+};
+
+/* One stream; the legacy one stands for all blocking ones. */
+void gp_order_expect_stream(struct gp_order *order, uint64_t key,
+			    struct gp_proof *proof);
+/* All streams of the context. */
+void gp_order_expect_all(struct gp_order *order, struct gp_proof *proof);
+void gp_order_proven(struct gp_proof *proof);
+/* An event is complete that this slot's thread recorded after `finished` of its
+ * submissions had returned. */
+void gp_order_proven_slot(struct gp_slot *slot, uint64_t finished);
+
+/* The number a mark has that is made next: what is submitted now is behind
+ * every mark below it, as far as `need` says. */
+static inline uint64_t gp_order_made(const struct gp_order *order)
+{
+	return __atomic_load_n(&order->word, __ATOMIC_ACQUIRE) >>
+	       GP_ORDER_SHIFT;
+}
+
+/* The mark that work in the stream is ordered behind so far. */
+static inline uint64_t gp_order_joined(const struct gp_slot *slot)
+{
+	return __atomic_load_n(&slot->stream->joined, __ATOMIC_ACQUIRE);
+}
+
+/* The stream is about to be destroyed, or to begin or join a capture: what it
+ * has goes to the anchor. While it may capture, nothing of ours touches it. */
+void gp_order_set_off(struct gp_order *order, struct gp_stream *stream,
+		      bool captures);
+/* A blocking stream is about to capture, which makes the legacy stream
+ * unusable: what only an event there would cover goes to the anchor. */
+void gp_order_set_off_legacy(struct gp_order *order);
+/* It does not capture, or no longer. */
+void gp_order_captured(struct gp_stream *stream);
+
+/* The stream, if it is known. */
+struct gp_stream *gp_order_known(struct gp_order *order, uint64_t key);
+/* It was destroyed: its slots are void. */
+void gp_order_forget(struct gp_order *order, struct gp_stream *stream);
 
 #endif

@@ -72,6 +72,7 @@ static void tear_down(struct gp_pool *pool)
 	gp_slabs_exit(&pool->slabs);
 	gp_backing_exit(&pool->backing);
 	gp_arena_exit(&pool->arena);
+	gp_order_exit(&pool->order);
 	pthread_cond_destroy(&pool->landed);
 	pthread_mutex_destroy(&pool->lock.mutex);
 	munmap(pool, sizeof(*pool));
@@ -91,6 +92,7 @@ int gp_pool_create(const struct gp_driver *driver,
 	pool->has_vmm = driver->has_vmm && config->expandable_segments;
 	gp_lock_init(&pool->lock, GP_RANK_POOL);
 	pthread_cond_init(&pool->landed, NULL);
+	gp_order_init(&pool->order, &pool->driver, GP_BARRIER_AUTO, true);
 	pool->clock = gp_call_now(pool);
 	rc = build(pool);
 	if (!rc) {

@@ -46,12 +46,12 @@ bool gp_reclaim_aside(struct gp_pool *pool)
 
 	if (__atomic_load_n(&pool->num_aside, __ATOMIC_RELAXED) == 0)
 		return false;
-	gp_order_wait(pool); /* what it does not cover stays aside */
+	gp_order_wait(&pool->order); /* what it does not cover stays aside */
 	gp_lock(&pool->lock);
 	for (struct gp_block **link = &pool->aside; *link;) {
 		struct gp_block *b = *link;
 
-		if (!gp_order_idle(pool, b->stamp)) {
+		if (!gp_order_idle(&pool->order, b->stamp)) {
 			link = &b->right;
 			continue;
 		}

@@ -1,0 +1,56 @@
+/*
+ * Between the files of the order.
+ */
+#ifndef GP_POOL_ORDER_IMPL_H
+#define GP_POOL_ORDER_IMPL_H
+
+#include "pool/order.h"
+
+static inline void gp_order_max(uint64_t *word, uint64_t value)
+{
+	uint64_t now = __atomic_load_n(word, __ATOMIC_RELAXED);
+
+	while (now < value &&
+	       !__atomic_compare_exchange_n(word, &now, value, true,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+}
+
+static inline void gp_order_count(uint64_t *counter)
+{
+	__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
+
+static inline uint64_t gp_order_word(const struct gp_order *order)
+{
+	return __atomic_load_n(&order->word, __ATOMIC_ACQUIRE);
+}
+
+/* Makes a mark. Under the lock. Where it fails the number is spent, and a later
+ * mark covers what this one should have. */
+int gp_order_mark(struct gp_order *order);
+
+/* Is the legacy stream forbidden, because a blocking stream captures? Under
+ * the lock. */
+bool gp_order_legacy_taken(const struct gp_order *order);
+
+/* An event behind all that is in the stream now. Under the lock. NULL: the
+ * driver would not. */
+struct gp_event *gp_order_record(struct gp_order *order, uint64_t key);
+
+/* After a proof or a poll: done follows, as far as it is known without asking
+ * the driver more than once in vain. Under the lock. */
+void gp_order_settle(struct gp_order *order);
+
+/* Waits on the host for results that the host may look at. Returns how often it
+ * had to. No lock is held. */
+uint64_t gp_order_show(struct gp_order *order);
+
+/* The part's stream is going; the event stays. Under the lock. */
+void gp_order_host_orphan(struct gp_order *order, struct gp_stream *stream);
+
+/* The host waits for the whole context. `covered`: what is idle then. No lock
+ * is held. 0, -EBUSY or -EIO. */
+int gp_order_sync_context(struct gp_order *order);
+
+#endif

@@ -1,0 +1,242 @@
+/* Streams that come, are waited for, and go; see order.h. */
+#include <errno.h>
+#include <stddef.h>
+
+#include "pool/order_impl.h"
+#include "stats/log.h"
+
+static uint64_t thread_of(uint64_t key)
+{
+	return key == GP_STREAM_PER_THREAD ? gp_thread_self() : 0;
+}
+
+struct gp_slot *gp_order_slot(struct gp_order *order, uint64_t key,
+			      bool blocking)
+{
+	uint64_t self = gp_thread_self();
+	struct gp_stream *stream = NULL;
+	struct gp_slot *slot = NULL;
+
+	gp_lock(&order->lock);
+	if (self)
+		stream = gp_stream_find(&order->streams, key, thread_of(key));
+	if (self && !stream) {
+		stream = gp_stream_add(&order->streams, key, thread_of(key),
+				       blocking);
+		if (stream)
+			stream->order = order;
+		if (stream && !GP_HOLDS(JOIN_STARTS_AT_ZERO))
+			stream->joined = gp_order_made(order) + 1;
+	}
+	if (stream)
+		slot = gp_slot_get(&order->streams, stream, self);
+	gp_unlock(&order->lock);
+	if (!slot)
+		gp_order_give_up(order);
+	return slot;
+}
+
+struct gp_stream *gp_order_known(struct gp_order *order, uint64_t key)
+{
+	struct gp_stream *stream;
+
+	gp_lock(&order->lock);
+	stream = gp_stream_find(&order->streams, key, thread_of(key));
+	gp_unlock(&order->lock);
+	return stream;
+}
+
+void gp_order_forget(struct gp_order *order, struct gp_stream *stream)
+{
+	gp_lock(&order->lock);
+	gp_order_host_orphan(order, stream);
+	gp_stream_remove(&order->streams, stream);
+	gp_unlock(&order->lock);
+}
+
+/* ---- the anchor ------------------------------------------------------------------ */
+
+static struct gp_slot *anchor(struct gp_order *order)
+{
+	const struct gp_driver *driver = order->driver;
+	struct gp_stream *stream;
+	uint64_t key;
+
+	if (order->anchor)
+		return order->anchor;
+	if (driver->streams->stream_create(driver->dev, &key))
+		return NULL;
+	stream = gp_stream_add(&order->streams, key, 0, false);
+	if (stream) {
+		stream->order = order;
+		order->anchor = gp_slot_get(&order->streams, stream, 0);
+	}
+	if (!order->anchor)
+		driver->streams->stream_destroy(driver->dev, key);
+	return order->anchor;
+}
+
+/* [13] The anchor waits for all that the stream `key` has. */
+static int hold(struct gp_order *order, uint64_t key)
+{
+	const struct gp_driver *driver = order->driver;
+	struct gp_slot *to = anchor(order);
+	struct gp_event *event;
+	int rc;
+
+	if (!to)
+		return -EIO;
+	event = gp_order_record(order, key);
+	if (!event)
+		return -EIO;
+	/* Before what it stands for leaves A. */
+	__atomic_store_n(&to->started, to->started + 1, __ATOMIC_RELEASE);
+	rc = driver->streams->wait(driver->dev, to->stream->key, event->id);
+	if (rc) /* wait for it here, then */
+		rc = driver->streams->event_sync(driver->dev, event->id);
+	__atomic_store_n(&to->finished, to->finished + 1, __ATOMIC_RELEASE);
+	gp_event_put(&order->marks, event);
+	gp_order_count(&order->counters.stream_waits);
+	return rc;
+}
+
+static void tell_loss(void)
+{
+	static int told;
+
+	if (!__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED))
+		gp_warn("the work of a stream that goes cannot be followed");
+}
+
+void gp_order_set_off(struct gp_order *order, struct gp_stream *stream,
+		      bool captures)
+{
+	int rc = 0;
+
+	gp_lock(&order->lock);
+	if (!stream->capturing && gp_stream_active(stream)) {
+		gp_stream_note(stream);
+		if (captures ? GP_HOLDS(CAPTURE_KEEPS_TAIL)
+			     : GP_HOLDS(DESTROY_KEEPS_TAIL))
+			rc = hold(order, stream->key);
+		if (!rc)
+			gp_stream_drain_noted(stream);
+	}
+	if (captures)
+		__atomic_store_n(&stream->capturing, true, __ATOMIC_RELEASE);
+	gp_unlock(&order->lock);
+	if (rc && gp_order_sync_context(order))
+		tell_loss();
+}
+
+static bool only_legacy_covers(const struct gp_stream *s)
+{
+	return s->key == GP_STREAM_LEGACY || s->thread;
+}
+
+void gp_order_set_off_legacy(struct gp_order *order)
+{
+	bool any = false;
+	int rc = 0;
+
+	gp_lock(&order->lock);
+	for (struct gp_stream *s = order->streams.first; s; s = s->next)
+		if (only_legacy_covers(s) && gp_stream_active(s)) {
+			gp_stream_note(s);
+			any = true;
+		} else {
+			for (struct gp_slot *t = s->slots; t; t = t->next)
+				t->moving = 0; /* drains nothing */
+		}
+	if (any && !gp_order_legacy_taken(order)) {
+		if (GP_HOLDS(CAPTURE_KEEPS_TAIL))
+			rc = hold(order, GP_STREAM_LEGACY);
+		for (struct gp_stream *s = order->streams.first; s && !rc;
+		     s = s->next)
+			if (only_legacy_covers(s))
+				gp_stream_drain_noted(s);
+	}
+	gp_unlock(&order->lock);
+	if (rc && gp_order_sync_context(order))
+		tell_loss();
+}
+
+void gp_order_captured(struct gp_stream *stream)
+{
+	struct gp_order *order = stream->order;
+
+	gp_lock(&order->lock);
+	__atomic_store_n(&stream->capturing, false, __ATOMIC_RELEASE);
+	gp_unlock(&order->lock);
+}
+
+/* ---- proofs: [10] ------------------------------------------------------------------- */
+
+static void expect(struct gp_proof *proof, const struct gp_stream *stream)
+{
+	for (struct gp_slot *slot = gp_stream_slots(stream); slot;
+	     slot = slot->next) {
+		if (proof->n == GP_PROOF_SLOTS)
+			return; /* the rest is proven some other time */
+		proof->at[proof->n].slot = slot;
+		proof->at[proof->n++].finished = gp_slot_finished(slot);
+	}
+}
+
+static bool goes_with_legacy(const struct gp_stream *stream)
+{
+	return stream->blocking || !GP_HOLDS(SYNC_NOT_NON_BLOCKING);
+}
+
+void gp_order_expect_stream(struct gp_order *order, uint64_t key,
+			    struct gp_proof *proof)
+{
+	uint64_t thread = thread_of(key);
+
+	proof->order = order;
+	proof->n = 0;
+	gp_lock(&order->lock);
+	for (const struct gp_stream *s = order->streams.first; s; s = s->next)
+		if ((s->key == key && s->thread == thread) ||
+		    (key == GP_STREAM_LEGACY && goes_with_legacy(s)) ||
+		    !GP_HOLDS(SYNC_ONE_STREAM))
+			expect(proof, s);
+	gp_unlock(&order->lock);
+}
+
+void gp_order_expect_all(struct gp_order *order, struct gp_proof *proof)
+{
+	proof->order = order;
+	proof->n = 0;
+	gp_lock(&order->lock);
+	for (const struct gp_stream *s = order->streams.first; s; s = s->next)
+		expect(proof, s);
+	gp_unlock(&order->lock);
+}
+
+static void settle(struct gp_order *order)
+{
+	gp_lock(&order->lock);
+	gp_order_settle(order);
+	gp_unlock(&order->lock);
+}
+
+void gp_order_proven(struct gp_proof *proof)
+{
+	for (unsigned i = 0; i < proof->n; i++) {
+		struct gp_slot *slot = proof->at[i].slot;
+
+		gp_slot_drain(slot, GP_HOLDS(SYNC_READS_FIRST)
+					    ? proof->at[i].finished
+					    : gp_slot_finished(slot));
+	}
+	settle(proof->order);
+}
+
+void gp_order_proven_slot(struct gp_slot *slot, uint64_t finished)
+{
+	gp_slot_drain(slot, GP_HOLDS(EVENT_IS_A_PLACE)
+				    ? finished
+				    : gp_slot_finished(slot)); /* [11] */
+	settle(slot->stream->order);
+}
