@@ -45,6 +45,22 @@ static bool repeat_answer(CUresult *rc)
 	return true;
 }
 
+/* check:True, after every step. Told even when quiet: tests look for it. */
+static __attribute__((noinline, cold)) void check(struct gp_pool *pool,
+						  const char *step)
+{
+	char why[200];
+
+	if (gp_pool_check(pool, why, sizeof(why)))
+		gp_warn("check after %s: %s", step, why);
+}
+
+static inline void checked(struct gp_pool *pool, const char *step)
+{
+	if (__builtin_expect(gp_checking, 0))
+		check(pool, step);
+}
+
 /* The pool could not serve: out of memory is the program's answer, anything
  * else is our own failure and the driver serves instead. */
 static __attribute__((noinline, cold)) enum gp_served
@@ -76,6 +92,7 @@ enum gp_served gp_serve_alloc(CUdeviceptr *address, size_t bytes,
 	if (!context || !context->pool || gp_capture_any())
 		return GP_FORWARD;
 	error = gp_pool_alloc(context->pool, bytes, &va);
+	checked(context->pool, "an allocation");
 	if (__builtin_expect(error, 0))
 		return alloc_failed(context, error, bytes, call, rc);
 	*address = va;
@@ -154,6 +171,7 @@ enum gp_served gp_serve_free(CUdeviceptr address, CUresult *rc)
 	}
 	trace_free(pool, address);
 	*rc = free_result(gp_pool_free(pool, address));
+	checked(pool, "a free");
 	return GP_SERVED;
 }
 
@@ -239,7 +257,9 @@ static CUresult free_async(free_async_fn *real, CUdeviceptr address,
 
 	if (pool && gp_running()) {
 		trace_free(pool, address);
-		return free_result(gp_pool_free(pool, address));
+		rc = free_result(gp_pool_free(pool, address));
+		checked(pool, "a free in stream order");
+		return rc;
 	}
 	known = gp_running() && gp_foreign_take(address, &entry);
 	rc = real(address, stream);

@@ -19,6 +19,7 @@
 #include "stats/log.h"
 
 int gp_phase_now = GP_COLD;
+bool gp_checking;
 
 /* Written by the constructor, before any other thread; then constant. */
 static char start_dir[PATH_MAX];
@@ -104,6 +105,7 @@ __attribute__((noinline, cold)) bool gp_start(void)
 	if (phase == GP_COLD) {
 		gp_conf_parse(conf_text, &settings, take_note, NULL);
 		gp_log_quiet(settings.quiet);
+		gp_checking = settings.check;
 		owner_pid = getpid();
 		pthread_atfork(NULL, NULL, after_fork_in_child);
 		gp_reporter_start();

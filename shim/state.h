@@ -44,6 +44,9 @@ static inline bool gp_running(void)
  * symbol lookups. */
 bool gp_may_intercept(void);
 
+/* The setting `check`. Immutable once gp_active() was true. */
+extern bool gp_checking;
+
 /* The configuration. Immutable once gp_active() was true. */
 const struct gp_conf *gp_settings(void);
 

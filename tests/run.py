@@ -101,6 +101,8 @@ def program(build, path):
             outcome = Outcome(outcome.name, FAIL,
                               'stdout differs\n--- plain\n%s--- preloaded\n%s'
                               % (harness.tail(plain.out), ours))
+        elif b'gpupool: check' in ours.err:
+            outcome = Outcome(outcome.name, FAIL, str(ours))
         return outcomes + [outcome]
     finally:
         shutil.rmtree(scratch, True)
