@@ -2,6 +2,7 @@
  * Completing operations, and the two threads that work streams off.
  */
 #include "tests/sim/engine.h"
+#include "tests/sim/oracle.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -45,6 +46,8 @@ void sim_op_perform(struct sim_op *op)
 	CUresult err = CUDA_SUCCESS;
 
 	op->state = SIM_CLAIMED;
+	if (sim_oracle_on())
+		sim_oracle_run(op);
 	if (op->work.kind == SIM_W_FREE) {
 		sim_region_destroy(op->work.region);
 	} else if (!ctx->sticky) {
@@ -54,6 +57,8 @@ void sim_op_perform(struct sim_op *op)
 		err = sim_work_run(ctx, (CUstream)(void *)stream, &op->work);
 		sim_lock();
 	}
+	if (err && sim_oracle_on())
+		sim_oracle_failed(op, err);
 	complete(op, err);
 }
 
@@ -141,7 +146,7 @@ static bool start_thread(pthread_t *thread, bool host)
 
 void sim_engine_wake(bool host)
 {
-	if (sim.stopping)
+	if (sim.stopping || sim_oracle_on())
 		return;
 	if (host && !engine.host_up)
 		engine.host_up = start_thread(&engine.host, true);

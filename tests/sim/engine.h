@@ -16,6 +16,9 @@
 
 #include "tests/sim/work.h"
 
+struct sim_past;
+struct sim_strand;
+
 enum sim_op_state { SIM_QUEUED, SIM_RUNNING, SIM_CLAIMED, SIM_DONE };
 
 struct sim_op {
@@ -24,8 +27,9 @@ struct sim_op {
 	uint64_t seq;              /* order of submission, process-wide */
 	unsigned refs;
 	enum sim_op_state state;
-	uint64_t due;      /* when it completes, ns; while running */
-	uint64_t finished; /* when it did */
+	uint64_t due;                /* when it completes, ns; while running */
+	uint64_t finished;           /* when it did */
+	const struct sim_past *past; /* the oracle's; kept for ever */
 	struct sim_work work;
 };
 
@@ -43,6 +47,8 @@ struct sim_stream {
 	struct sim_capture *capture; /* what it is captured by, else NULL */
 	struct sim_node **deps;      /* the last nodes it added; owned */
 	size_t dep_count;
+	struct sim_strand *strand; /* the oracle's; kept for ever */
+	uint32_t luck;             /* see lazy.c; 0: not drawn */
 };
 
 /* All of these: locked; those that wait or run work drop the lock. */
@@ -67,6 +73,8 @@ void sim_drain(struct sim_ctx *ctx);
 void sim_barrier_begin(struct sim_ctx *ctx);
 void sim_barrier_end(struct sim_ctx *ctx);
 bool sim_idle(const struct sim_ctx *ctx);
+/* Wait for anything to happen. */
+void sim_wait_more(void);
 
 struct sim_stream *sim_stream_new(struct sim_ctx *ctx, unsigned flags);
 /* Its work goes on; the stream is freed after it. */

@@ -7,6 +7,8 @@
 
 #include "tests/sim/bodies.h"
 #include "tests/sim/capture.h"
+#include "tests/sim/gpusim.h"
+#include "tests/sim/oracle.h"
 #include "tests/sim/pool.h"
 
 struct sim_event *sim_event_of(CUevent handle)
@@ -71,7 +73,7 @@ void sim_events_destroy(struct sim_ctx *ctx)
 static CUresult record(struct sim_event *event, struct sim_stream *stream,
 		       unsigned flags)
 {
-	struct sim_work mark = {.kind = SIM_W_MARK};
+	struct sim_work mark = {.kind = SIM_W_MARK, .program = event->program};
 	struct sim_op *op;
 	CUresult err;
 
@@ -127,6 +129,8 @@ CUresult sim_event_query(CUevent handle)
 		err = CUDA_ERROR_CAPTURED_EVENT;
 	else if (event->mark && event->mark->state != SIM_DONE)
 		err = CUDA_ERROR_NOT_READY;
+	else if (event->mark && sim_oracle_on())
+		sim_oracle_host_knows(event->mark);
 	sim_unlock();
 	return err;
 }
@@ -175,6 +179,10 @@ CUresult sim_event_elapsed(float *ms, CUevent hstart, CUevent hend)
 		*ms = (float)((double)(int64_t)(end->mark->finished -
 						start->mark->finished) /
 			      1e6);
+	if (!err && sim_oracle_on()) {
+		sim_oracle_host_knows(start->mark);
+		sim_oracle_host_knows(end->mark);
+	}
 	sim_unlock();
 	return err;
 }
@@ -183,7 +191,7 @@ CUresult sim_event_elapsed(float *ms, CUevent hstart, CUevent hend)
 static CUresult wait(struct sim_stream *stream, struct sim_event *event,
 		     unsigned flags)
 {
-	struct sim_work work = {.kind = SIM_W_WAIT};
+	struct sim_work work = {.kind = SIM_W_WAIT, .program = event->program};
 
 	if (event->capture)
 		return sim_capture_wait(stream, event);
@@ -195,6 +203,8 @@ static CUresult wait(struct sim_stream *stream, struct sim_event *event,
 		return sim_capture_break(stream,
 					 CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
 	}
+	if (event->mark && event->mark->state == SIM_DONE && sim_oracle_on())
+		sim_oracle_waited(stream, event->mark, event->program);
 	if (!event->mark || event->mark->state == SIM_DONE)
 		return CUDA_SUCCESS;
 	work.awaited = event->mark;
@@ -217,6 +227,17 @@ CUresult sim_stream_wait_event(CUstream hstream, CUevent handle, unsigned flags)
 		err = wait(stream, event, flags);
 	sim_unlock();
 	return err;
+}
+
+__attribute__((visibility("default"))) void gpusim_own_event(void *handle)
+{
+	struct sim_event *event;
+
+	sim_lock();
+	event = sim_event_of(handle);
+	if (event)
+		event->program = true;
+	sim_unlock();
 }
 
 #if CUDA_VERSION >= 12050

@@ -7,6 +7,7 @@
 struct sim_event {
 	struct sim_ctx *ctx;
 	unsigned flags;
+	bool program;           /* known to be the program's */
 	struct sim_op *mark;    /* the last record; NULL: none yet */
 	uint64_t capture;       /* id of the capture it was recorded in, or 0 */
 	struct sim_node **deps; /* then: the nodes it stands for; owned */

@@ -21,6 +21,8 @@
  *   peer:0|1          peer access between devices      (1)
  *   pageable:0|1      pageableMemoryAccess             (0)
  *   version:N         the driver's version             (that of cuda.h)
+ *   schedule:N        no time passes: work runs in an order drawn from the
+ *                     seed N, and the order oracle watches (0: in time)
  *   fail:F@N[+][=E]   the Nth call of F fails with E; with + every later
  *                     one too. E: 2 where F allocates, else 999.
  *   call_log:PATH     a line for every call
@@ -37,6 +39,7 @@
  *   copy32(dst, src, n)     dst[i] = src[i]
  *   sum(dst, src, n)        *dst = sum of src[i]
  *   hash(dst, src, n)       *dst = FNV-1a over the words of src
+ *   expect32(ptr, value, n)  fails with error 710 unless all are value
  *   spin(us)                takes us (32 bits) microseconds
  *
  * ptr, dst, src: CUdeviceptr. n: size_t. All functions are thread-safe.
@@ -69,6 +72,38 @@ int gpusim_fail_from(const char *function, long nth, int code);
 
 /* Submitted work of all contexts that has not completed. */
 long gpusim_pending(void);
+
+/* ---- the order oracle (schedule:N) ------------------------------------------
+ *
+ * Watches that work is ordered as it would be by a cuMemFree that waits, and
+ * never more than that. The program tells it what the driver alone cannot
+ * know. What it objects to is told on stderr, with the history of both sides,
+ * and ends the process with this status. */
+#define GPUSIM_OBJECTS 86
+
+enum gpusim_call {
+	GPUSIM_WORKS,     /* submits work, or does anything else */
+	GPUSIM_WAITS,     /* waits for work */
+	GPUSIM_FREES,     /* frees memory, and with it is a barrier */
+	GPUSIM_FREES_OWN, /* frees memory; the caller leans on no barrier */
+};
+
+/* Around each of the program's calls of the driver, on its thread. */
+void gpusim_call_begin(enum gpusim_call kind);
+void gpusim_call_end(void);
+
+/* The program has an allocation now; and no longer, before it frees it.
+ * Returns its serial. */
+unsigned gpusim_tenant_begin(uint64_t va, uint64_t bytes);
+void gpusim_tenant_end(uint64_t va);
+
+/* This CUevent is the program's own: what it records and waits for with it
+ * is the program's order. */
+void gpusim_own_event(void *event);
+
+/* Called, on a thread that waits for work while none can run, to let other
+ * threads of the program go on. NULL: none. */
+void gpusim_on_wait(void (*fn)(void));
 
 /* What the driver got when, at initialisation, it looked up its own cuInit
  * with dlsym on its own handle. 1: its own function, 0: another, -1: not

@@ -125,6 +125,23 @@ static CUresult run_hash(struct sim_ctx *ctx, const uint64_t *args)
 	return err ? err : words(ctx, true, args[0], 1, fill_words, &hash);
 }
 
+static void compare_words(uint32_t *at, uint64_t n, void *arg)
+{
+	uint32_t *want = arg; /* [0]: the value, [1]: so many differ */
+
+	for (uint64_t i = 0; i < n; i++)
+		want[1] += at[i] != want[0];
+}
+
+/* As a kernel's assert(). */
+static CUresult run_expect(struct sim_ctx *ctx, const uint64_t *args)
+{
+	uint32_t want[2] = {(uint32_t)args[1], 0};
+	CUresult err = words(ctx, false, args[0], args[2], compare_words, want);
+
+	return err ? err : want[1] ? CUDA_ERROR_ASSERT : CUDA_SUCCESS;
+}
+
 /* All it does is last. */
 static CUresult run_spin(struct sim_ctx *ctx, const uint64_t *args)
 {
@@ -134,9 +151,13 @@ static CUresult run_spin(struct sim_ctx *ctx, const uint64_t *args)
 }
 
 static const struct sim_kernel kernels[] = {
-	{"fill32", 3, {8, 4, 8}, run_fill}, {"add32", 3, {8, 4, 8}, run_add},
-	{"copy32", 3, {8, 8, 8}, run_copy}, {"sum", 3, {8, 8, 8}, run_sum},
-	{"hash", 3, {8, 8, 8}, run_hash},   {"spin", 1, {4}, run_spin},
+	{"fill32", 3, {8, 4, 8}, run_fill, {{SIM_WRITES, 2}}},
+	{"add32", 3, {8, 4, 8}, run_add, {{SIM_WRITES, 2}}},
+	{"copy32", 3, {8, 8, 8}, run_copy, {{SIM_WRITES, 2}, {SIM_READS, 2}}},
+	{"sum", 3, {8, 8, 8}, run_sum, {{SIM_WRITES, -1}, {SIM_READS, 2}}},
+	{"hash", 3, {8, 8, 8}, run_hash, {{SIM_WRITES, -1}, {SIM_READS, 2}}},
+	{"expect32", 3, {8, 4, 8}, run_expect, {{SIM_READS, 2}}},
+	{"spin", 1, {4}, run_spin, {{SIM_LEAVES, 0}}},
 };
 #define KERNELS (sizeof(kernels) / sizeof(*kernels))
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tests/sim/backing.h"
+#include "tests/sim/oracle.h"
 #include "tests/sim/sim.h"
 
 CUresult sim_charge(struct sim_device *device, uint64_t bytes)
@@ -50,6 +51,7 @@ static bool contents(struct sim_phys *phys, bool shareable)
 static void phys_free(struct sim_phys *phys)
 {
 	sim_list_del(&phys->link);
+	sim_oracle_phys_free(phys);
 	if (phys->charged)
 		sim_uncharge(phys->device, phys->bytes);
 	if (phys->at && phys->fd < 0)

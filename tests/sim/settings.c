@@ -30,6 +30,7 @@ static const struct key keys[] = {
 	{"host_us", NUMBER, AT(host_us), 0, 0, 60000000},
 	{"alloc_us", NUMBER, AT(alloc_us), 0, 0, 60000000},
 	{"free_us", NUMBER, AT(free_us), 0, 0, 60000000},
+	{"schedule", NUMBER, AT(schedule), 0, 0, UINT32_MAX},
 	{"vmm", NUMBER, AT(vmm), 1, 0, 1},
 	{"pools", NUMBER, AT(pools), 1, 0, 1},
 	{"peer", NUMBER, AT(peer), 1, 0, 1},

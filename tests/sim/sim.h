@@ -30,6 +30,8 @@ struct sim_op;
 struct sim_pool;
 struct sim_capture;
 struct sim_node;
+struct sim_cell;
+struct sim_domain;
 
 /* Physical memory: on a device, or (device NULL) of the host. */
 struct sim_phys {
@@ -41,7 +43,8 @@ struct sim_phys {
 	unsigned handles; /* of refs, the program's own */
 	bool charged;     /* counts as device memory in use */
 	CUmemAllocationProp prop;
-	struct sim_list link; /* shareable ones, for imports */
+	struct sim_list link;   /* shareable ones, for imports */
+	struct sim_cell *cells; /* the oracle's; owned */
 };
 
 enum sim_region_kind {
@@ -98,7 +101,8 @@ struct sim_ctx {
 	struct sim_list streams;       /* all of it, the legacy one too */
 	struct sim_list regions;       /* freed with the context */
 	struct sim_list events, arrays, modules;
-	struct sim_list link; /* in sim.contexts */
+	struct sim_list link;      /* in sim.contexts */
+	struct sim_domain *domain; /* the oracle's; kept for ever */
 };
 
 struct sim_device {

@@ -6,6 +6,7 @@
 #include "tests/sim/bodies.h"
 #include "tests/sim/capture.h"
 #include "tests/sim/engine.h"
+#include "tests/sim/oracle.h"
 #include "tests/sim/pool.h"
 
 struct sim_stream *sim_stream_new(struct sim_ctx *ctx, unsigned flags)
@@ -106,7 +107,7 @@ CUresult sim_stream_destroy(CUstream handle)
  * reference; NULL: nothing. locked. */
 static CUresult tail_of(struct sim_stream *stream, struct sim_op **op)
 {
-	struct sim_work mark = {.kind = SIM_W_MARK};
+	struct sim_work mark = {.kind = SIM_W_MARK, .program = true};
 
 	*op = NULL;
 	if (stream->legacy)
@@ -129,9 +130,13 @@ CUresult sim_stream_query(CUstream handle)
 		err = sim_capture_sync(stream);
 	if (!err)
 		err = tail_of(stream, &op);
+	if (!err && !op && sim_oracle_on())
+		sim_oracle_idle(stream);
 	if (!err && op) {
 		if (op->state != SIM_DONE)
 			err = CUDA_ERROR_NOT_READY;
+		else if (sim_oracle_on())
+			sim_oracle_host_knows(op);
 		sim_op_unref(op);
 	}
 	sim_unlock();
@@ -151,6 +156,8 @@ CUresult sim_stream_synchronize(CUstream handle)
 		err = sim_capture_sync(stream);
 	if (!err)
 		err = tail_of(stream, &op);
+	if (!err && !op && sim_oracle_on())
+		sim_oracle_idle(stream);
 	if (!err && op) {
 		ctx = stream->ctx; /* the stream may go while we wait */
 		sim_op_wait(op);

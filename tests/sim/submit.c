@@ -6,6 +6,8 @@
 #include "tests/sim/capture.h"
 #include "tests/sim/engine.h"
 #include "tests/sim/gpusim.h"
+#include "tests/sim/lazy.h"
+#include "tests/sim/oracle.h"
 
 void sim_op_ref(struct sim_op *op)
 {
@@ -38,6 +40,8 @@ static struct sim_op *enqueue(struct sim_stream *stream, struct sim_work *work)
 	if (stream->head == op)
 		sim_list_add(&sim.active, &stream->active);
 	sim.pending++;
+	if (sim_oracle_on())
+		sim_oracle_submit(op);
 	return op;
 }
 
@@ -46,7 +50,8 @@ static struct sim_op *enqueue(struct sim_stream *stream, struct sim_work *work)
 static bool hold(struct sim_stream *stream)
 {
 	struct sim_op *held = stream->ctx->held;
-	struct sim_work wait = {.kind = SIM_W_WAIT, .awaited = held};
+	struct sim_work wait = {
+		.kind = SIM_W_WAIT, .awaited = held, .program = true};
 
 	if (!held || held->state == SIM_DONE || stream->hidden ||
 	    stream->held >= held->seq)
@@ -63,6 +68,10 @@ static void advance(struct sim_op *op)
 {
 	bool host = sim_work_is_host(&op->work);
 
+	if (sim_oracle_on()) {
+		sim_lazy_submitted();
+		return;
+	}
 	if (!host && !op->work.us && op->work.kind != SIM_W_POLL &&
 	    op->stream->head == op && sim_op_ready(op)) {
 		sim_op_perform(op);
@@ -89,7 +98,7 @@ CUresult sim_submit(struct sim_stream *stream, struct sim_work *work,
 		return err;
 	}
 	while (ctx->barriers && !sim.stopping)
-		pthread_cond_wait(&sim.done, &sim.lock);
+		sim_wait_more();
 	if (!ctx->alive) { /* gone meanwhile, and the stream with it */
 		sim_work_drop(work);
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -131,7 +140,8 @@ CUresult sim_submit_last(struct sim_ctx *ctx, struct sim_work *work,
 
 CUresult sim_hold_behind(struct sim_ctx *ctx, struct sim_op *op)
 {
-	struct sim_work wait = {.kind = SIM_W_WAIT, .awaited = op};
+	struct sim_work wait = {
+		.kind = SIM_W_WAIT, .awaited = op, .program = true};
 	struct sim_op *held;
 	CUresult err;
 
@@ -148,10 +158,22 @@ CUresult sim_hold_behind(struct sim_ctx *ctx, struct sim_op *op)
 	return CUDA_SUCCESS;
 }
 
+void sim_wait_more(void)
+{
+	if (sim_oracle_on())
+		sim_lazy_wait();
+	else
+		pthread_cond_wait(&sim.done, &sim.lock);
+}
+
 void sim_op_wait(struct sim_op *op)
 {
+	if (sim_oracle_on())
+		sim_oracle_host_waits(op);
 	while (op->state != SIM_DONE && !sim.stopping)
-		pthread_cond_wait(&sim.done, &sim.lock);
+		sim_wait_more();
+	if (sim_oracle_on())
+		sim_oracle_host_knows(op);
 }
 
 static bool has_work(const struct sim_ctx *ctx, uint64_t until)
@@ -175,9 +197,14 @@ bool sim_idle(const struct sim_ctx *ctx)
 void sim_drain(struct sim_ctx *ctx)
 {
 	uint64_t until = sim.next_seq;
+	struct sim_clock clock;
 
+	if (sim_oracle_on())
+		sim_oracle_drain_begin(ctx, &clock);
 	while (has_work(ctx, until) && !sim.stopping)
-		pthread_cond_wait(&sim.done, &sim.lock);
+		sim_wait_more();
+	if (sim_oracle_on())
+		sim_oracle_drain_end(&clock);
 }
 
 void sim_barrier_begin(struct sim_ctx *ctx)

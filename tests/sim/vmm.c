@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "tests/sim/bodies.h"
+#include "tests/sim/oracle.h"
 #include "tests/sim/pool.h"
 #include "tests/sim/sim.h"
 
@@ -261,6 +262,8 @@ CUresult sim_vm_unmap(CUdeviceptr va, size_t bytes)
 			struct sim_map *map = sim_map_at(va);
 
 			va += map->bytes;
+			if (sim_oracle_on())
+				sim_oracle_unmap(map);
 			sim_map_remove(map);
 			sim_phys_unref(map->phys);
 			free(map);

@@ -30,17 +30,25 @@ struct sim_box {
 
 #define SIM_ARGS_MAX 4
 
+/* Memory that a kernel uses: where argument i points to. */
+struct sim_touch {
+	enum { SIM_LEAVES, SIM_READS, SIM_WRITES } access;
+	int words; /* the argument that counts them; -1: one word */
+};
+
 struct sim_kernel {
 	const char *name;
 	unsigned args;
 	unsigned char size[SIM_ARGS_MAX]; /* bytes of each */
 	/* What it does, without the lock; an error is the context's. */
 	CUresult (*run)(struct sim_ctx *ctx, const uint64_t *args);
+	struct sim_touch touch[SIM_ARGS_MAX];
 };
 
 struct sim_work {
 	enum sim_work_kind kind;
-	uint64_t us; /* how long it takes */
+	uint64_t us;  /* how long it takes */
+	bool program; /* of a mark or wait: the program asked for it */
 	struct sim_box dst, src;
 	struct sim_ctx *dst_ctx, *src_ctx; /* of a peer copy, else NULL */
 	void *staging;  /* a copy's source, held until it is done */

@@ -1,0 +1,362 @@
+/* Clocks of streams, of the host, and of the program's frees; see oracle.h. */
+#include "tests/sim/oracle.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/gpusim.h"
+
+/* A context's. Guarded by sim.lock, as all here. */
+struct sim_domain {
+	struct sim_clock returned; /* work whose call has returned */
+	struct sim_clock barrier;  /* what frees that returned stand behind */
+	struct sim_clock may;      /* what plain work may be behind by frees */
+	unsigned freeing;          /* frees under way */
+};
+
+static struct sim_strand *strands[SIM_STRANDS];
+static unsigned num_strands;
+static struct sim_clock host; /* known complete */
+
+/* Work that the host may look at and that is not known complete. */
+static const struct sim_past **shown;
+static size_t num_shown, room_shown;
+
+/* The call that a thread of the program is in. */
+#define CALL_WORK 8
+static __thread struct {
+	enum gpusim_call kind;
+	bool inside;
+	struct sim_domain *domain;
+	struct sim_clock behind; /* what its work has to be behind */
+	struct sim_clock frees;  /* a free: what it stands behind */
+	unsigned n;
+	const struct sim_past *work[CALL_WORK];
+} call;
+
+static void *must(void *p)
+{
+	if (!p)
+		abort();
+	return p;
+}
+
+/* ---- clocks -------------------------------------------------------------------- */
+
+static void join(struct sim_clock *to, const struct sim_clock *from)
+{
+	for (unsigned i = 0; i < num_strands; i++)
+		if (from->at[i] > to->at[i])
+			to->at[i] = from->at[i];
+}
+
+static void join_past(struct sim_clock *to, const uint32_t *from,
+		      unsigned width)
+{
+	for (unsigned i = 0; i < width; i++)
+		if (from[i] > to->at[i])
+			to->at[i] = from[i];
+}
+
+static uint32_t *keep(const struct sim_clock *clock)
+{
+	uint32_t *at = must(malloc(num_strands * sizeof(*at)));
+
+	memcpy(at, clock->at, num_strands * sizeof(*at));
+	return at;
+}
+
+/* All the context was given so far. */
+static void join_reached(struct sim_clock *to, const struct sim_ctx *ctx)
+{
+	for (unsigned i = 0; i < num_strands; i++)
+		if (strands[i]->ctx == ctx && strands[i]->last > to->at[i])
+			to->at[i] = strands[i]->last;
+}
+
+static struct sim_domain *domain_of(struct sim_ctx *ctx)
+{
+	if (!ctx->domain)
+		ctx->domain = must(calloc(1, sizeof(*ctx->domain)));
+	return ctx->domain;
+}
+
+static struct sim_strand *strand_of(struct sim_stream *stream)
+{
+	struct sim_strand *strand = stream->strand;
+
+	if (strand)
+		return strand;
+	if (num_strands == SIM_STRANDS)
+		sim_oracle_object(NULL, NULL, "more streams than it can count");
+	strand = stream->strand = must(calloc(1, sizeof(*strand)));
+	strand->number = num_strands;
+	strand->stream = stream->id;
+	strand->ctx = stream->ctx;
+	strand->legacy = stream->legacy;
+	strand->blocking = !(stream->flags & CU_STREAM_NON_BLOCKING);
+	strands[num_strands++] = strand;
+	return strand;
+}
+
+const struct sim_strand *sim_oracle_strand(unsigned number)
+{
+	return strands[number];
+}
+
+bool sim_oracle_known(const struct sim_past *past)
+{
+	return past->number <= host.at[past->strand];
+}
+
+/* ---- submissions ------------------------------------------------------------------ */
+
+static bool does_something(enum sim_work_kind kind)
+{
+	return kind != SIM_W_MARK && kind != SIM_W_WAIT && kind != SIM_W_FREE;
+}
+
+/* The default stream's rules, and the sweeper's. */
+static void join_rules(const struct sim_stream *stream,
+		       const struct sim_strand *self, struct sim_clock *order,
+		       struct sim_clock *plain)
+{
+	for (unsigned i = 0; i < num_strands; i++) {
+		const struct sim_strand *s = strands[i];
+
+		if (s == self || s->ctx != self->ctx ||
+		    !(stream->sweeper || (self->legacy && s->blocking) ||
+		      (self->blocking && s->legacy)))
+			continue;
+		join(order, &s->order);
+		if (plain)
+			join(plain, &s->plain);
+	}
+}
+
+static void check(const struct sim_past *past)
+{
+	for (unsigned i = 0; i < past->width; i++) {
+		const struct sim_past *other;
+
+		if (call.inside && call.domain == strands[i]->ctx->domain &&
+		    strands[past->strand]->ctx == strands[i]->ctx &&
+		    past->order[i] < call.behind.at[i]) {
+			other = sim_oracle_work(i, call.behind.at[i]);
+			sim_oracle_object(
+				other, past,
+				"work is not ordered behind what a free, that "
+				"returned before it was submitted, stood "
+				"behind");
+		}
+		if (past->order[i] > past->plain[i]) {
+			other = sim_oracle_work(i, past->order[i]);
+			sim_oracle_object(
+				other, past,
+				"work is ordered behind unfinished work that "
+				"the plain program's would not be behind");
+		}
+	}
+}
+
+static void remember_shown(const struct sim_past *past)
+{
+	if (num_shown == room_shown) {
+		room_shown = room_shown ? 2 * room_shown : 64;
+		shown = must(realloc(shown, room_shown * sizeof(*shown)));
+	}
+	shown[num_shown++] = past;
+}
+
+void sim_oracle_submit(struct sim_op *op)
+{
+	struct sim_stream *stream = op->stream;
+	struct sim_strand *strand = strand_of(stream);
+	struct sim_domain *domain = domain_of(stream->ctx);
+	const struct sim_past *awaited =
+		op->work.awaited ? op->work.awaited->past : NULL;
+	struct sim_past *past = must(calloc(1, sizeof(*past)));
+	bool does = does_something(op->work.kind);
+	struct sim_uses uses = {0};
+
+	past->kind = op->work.kind;
+	past->name = op->work.kernel ? op->work.kernel->name : NULL;
+	past->program = does || op->work.program;
+	past->thread = sim_thread()->serial;
+	past->strand = strand->number;
+	past->width = num_strands;
+	join(&strand->order, &host);
+	join_rules(stream, strand, &strand->order,
+		   past->program ? &strand->plain : NULL);
+	if (past->program) {
+		if (domain->freeing)
+			join_reached(&domain->may, stream->ctx);
+		join(&strand->plain, &host);
+		join(&strand->plain, &domain->may);
+	}
+	if (awaited) {
+		join_past(&strand->order, awaited->order, awaited->width);
+		if (past->program)
+			join_past(&strand->plain, awaited->plain,
+				  awaited->width);
+	}
+	if (does) {
+		past->number = ++strand->last;
+		strand->order.at[strand->number] = past->number;
+		strand->plain.at[strand->number] = past->number;
+		sim_oracle_uses(&op->work, &uses);
+		past->uses = uses.at;
+		past->num_uses = uses.n;
+		past->shows = uses.shows;
+	}
+	past->order = keep(&strand->order);
+	past->plain = keep(&strand->plain);
+	op->past = past;
+	past->serial =
+		sim_oracle_log(awaited ? SIM_E_WAIT : SIM_E_WORK,
+			       awaited ? awaited : past, strand->number, NULL);
+	if (past->program && past->kind != SIM_W_WAIT)
+		check(past);
+	if (past->shows)
+		remember_shown(past);
+	if (does && call.inside && call.n < CALL_WORK)
+		call.work[call.n++] = past;
+}
+
+void sim_oracle_waited(struct sim_stream *stream, const struct sim_op *op,
+		       bool program)
+{
+	struct sim_strand *strand = strand_of(stream);
+
+	join_past(&strand->order, op->past->order, op->past->width);
+	if (program)
+		join_past(&strand->plain, op->past->plain, op->past->width);
+	sim_oracle_log(SIM_E_WAIT, op->past, strand->number, NULL);
+}
+
+/* ---- the host ------------------------------------------------------------------------ */
+
+/* A call that neither frees nor waits by itself may wait for what frees have
+ * waited for anyway, no more. */
+static void may_wait(const uint32_t *order, unsigned width)
+{
+	if (!call.inside || call.kind == GPUSIM_FREES ||
+	    call.kind == GPUSIM_WAITS)
+		return;
+	for (unsigned i = 0; i < width; i++)
+		if (order[i] > host.at[i] && strands[i]->ctx->domain &&
+		    order[i] > strands[i]->ctx->domain->may.at[i])
+			sim_oracle_object(
+				sim_oracle_work(i, order[i]), NULL,
+				"the host waits, in a call that does not wait, "
+				"for unfinished work that no free covers");
+}
+
+void sim_oracle_host_waits(const struct sim_op *op)
+{
+	if (op->state != SIM_DONE)
+		may_wait(op->past->order, op->past->width);
+}
+
+void sim_oracle_host_knows(const struct sim_op *op)
+{
+	join_past(&host, op->past->order, op->past->width);
+	sim_oracle_log(SIM_E_HOST, op->past, op->past->strand, NULL);
+}
+
+void sim_oracle_drain_begin(struct sim_ctx *ctx, struct sim_clock *until)
+{
+	memset(until, 0, sizeof(*until));
+	join_reached(until, ctx);
+	may_wait(until->at, num_strands);
+}
+
+void sim_oracle_drain_end(const struct sim_clock *until)
+{
+	join(&host, until);
+	sim_oracle_log(SIM_E_DRAIN, NULL, SIM_NO_STRAND, NULL);
+}
+
+void sim_oracle_idle(const struct sim_stream *stream)
+{
+	if (stream->strand)
+		join(&host, &stream->strand->order);
+}
+
+/* ---- the program's calls ---------------------------------------------------------------- */
+
+#define GPUSIM_API __attribute__((visibility("default")))
+
+static void begin_free(struct sim_ctx *ctx)
+{
+	call.frees = call.domain->returned;
+	call.domain->freeing++;
+	join_reached(&call.domain->may, ctx);
+	sim_oracle_log(SIM_E_FREE, NULL, SIM_NO_STRAND, NULL);
+}
+
+GPUSIM_API void gpusim_call_begin(enum gpusim_call kind)
+{
+	struct sim_ctx *ctx = sim_current();
+
+	if (!ctx || !sim_oracle_on())
+		return;
+	sim_lock();
+	call.kind = kind;
+	call.inside = true;
+	call.n = 0;
+	call.domain = domain_of(ctx);
+	call.behind = call.domain->barrier;
+	if (kind == GPUSIM_FREES || kind == GPUSIM_FREES_OWN)
+		begin_free(ctx);
+	sim_unlock();
+}
+
+/* What the host may look at now must be there. */
+static void check_shown(void)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < num_shown; i++) {
+		const struct sim_past *past = shown[i];
+
+		if (sim_oracle_known(past))
+			continue;
+		if (past->number <= call.frees.at[past->strand])
+			sim_oracle_object(
+				past, NULL,
+				"a free returned before a result was there "
+				"that the host may look at");
+		shown[left++] = past;
+	}
+	num_shown = left;
+}
+
+static void end_free(struct sim_ctx *ctx)
+{
+	call.domain->freeing--;
+	join_reached(&call.domain->may, ctx);
+	sim_oracle_log(SIM_E_FREED, NULL, SIM_NO_STRAND, NULL);
+	if (call.kind == GPUSIM_FREES_OWN)
+		return;
+	join(&call.domain->barrier, &call.frees);
+	check_shown();
+}
+
+GPUSIM_API void gpusim_call_end(void)
+{
+	if (!call.inside)
+		return;
+	sim_lock();
+	for (unsigned i = 0; i < call.n; i++) {
+		const struct sim_past *past = call.work[i];
+		uint32_t *last = &call.domain->returned.at[past->strand];
+
+		if (*last < past->number)
+			*last = past->number;
+	}
+	if (call.kind == GPUSIM_FREES || call.kind == GPUSIM_FREES_OWN)
+		end_free(sim_current());
+	call.inside = false;
+	sim_unlock();
+}
