@@ -48,6 +48,7 @@ REPLAY_SRC := $(wildcard pool/replay/*.c)
 UNIT_SRC  := $(wildcard tests/unit/*.c)
 PROG_SRC  := $(wildcard tests/programs/*.c)
 FUZZ_SRC  := $(wildcard tests/fuzz/*.c)
+ORDER_SRC := $(wildcard tests/order/*.c)
 BENCH_SRC := $(wildcard tests/bench/*.c)
 EX_SRC    := $(wildcard tests/examples/*.c)
 
@@ -64,6 +65,8 @@ CONF_DOC := $(B)/conf-doc
 EXAMPLES := $(patsubst tests/examples/%.c,$(B)/examples/%,$(EX_SRC))
 UNITS  := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(UNIT_SRC))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/tests/fuzz/%,$(FUZZ_SRC))
+ORDER_FUZZ := $(B)/tests/order-fuzz
+MUTANT := $(B)/mut/libgpupool.so
 BENCHES := $(patsubst tests/bench/%.c,$(B)/tests/bench/%,$(BENCH_SRC))
 # rt_*: runtime API, built with shared and static cudart. Others: as named.
 PROGS  := $(patsubst tests/programs/%.c,$(B)/tests/programs/%,$(PROG_SRC)) \
@@ -102,7 +105,7 @@ CUDA_VERSION := $(shell sed -n 's/^\#define CUDA_VERSION //p' $(CUDA_INC)/cuda.h
 
 # ---- objects -------------------------------------------------------------
 
-$(B)/obj/shim/%.c.o $(B)/obj/tests/sim/%.c.o $(B)/obj/tests/programs/%.c.o $(B)/obj/tests/examples/%.c.o: EXTRA = -isystem $(CUDA_INC)
+$(B)/obj/shim/%.c.o $(B)/obj/tests/sim/%.c.o $(B)/obj/tests/programs/%.c.o $(B)/obj/tests/order/%.c.o $(B)/obj/tests/examples/%.c.o: EXTRA = -isystem $(CUDA_INC)
 $(B)/obj/shim/%.c.o $(B)/obj/pool/%.c.o $(B)/obj/stats/%.c.o $(B)/obj/conf/%.c.o: EXTRA += $(LIB_CFLAGS)
 
 $(B)/obj/%.c.o: %.c | headers
@@ -121,7 +124,7 @@ $(B)/obj/%.S.o: %.S
 $(B)/exports.map: shim/exports.map.in shim/hooks.def shim/work.def Makefile | headers
 	$(say) GEN $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) -E -P -x c -I. -DCUDA_VERSION=$(CUDA_VERSION) -o $@ $<
+	$(Q)$(CC) -E -P -x c -I. $(filter -D%,$(CFLAGS)) -DCUDA_VERSION=$(CUDA_VERSION) -o $@ $<
 
 # From the newest header; what older ones lack is left out by its version.
 work-table: | headers
@@ -198,6 +201,16 @@ $(B)/tests/bench/%: $(B)/obj/tests/bench/%.c.o $(REPLAY_LIB) $(CORE)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) $(REPLAY_LIB) $(CORE) -ldl -lpthread -lm
 
+# The library with clauses of its protocol that can be switched off. Its
+# objects are apart, so that none of this is in the other.
+$(MUTANT): $(LIB)
+	$(Q)$(MAKE) --no-print-directory B=$(B)/mut CFLAGS='$(CFLAGS) -DGP_MUTATIONS' $@
+
+$(ORDER_FUZZ): $(call obj,$(ORDER_SRC)) $(SIM) | $(MUTANT)
+	$(say) LINK $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -rdynamic -o $@ $(filter %.o,$^) -L$(B)/sim -Wl,-rpath,'$$ORIGIN/../sim' -lcuda -ldl -lpthread
+
 # What the replay is made of, for its units and the benchmarks.
 $(REPLAY_LIB): $(call obj,$(filter-out %/main.c,$(REPLAY_SRC)))
 	$(say) AR $@
@@ -237,7 +250,7 @@ gpu-test: all
 gpu-bench: all $(BENCHES)
 	$(Q)$(PYTHON) tests/gpu/bench.py --build $(B)
 
-LINT_SRC = $(CORE_SRC) $(SHIM_SRC) $(SIM_SRC) $(RT_SRC) $(REPLAY_SRC) $(UNIT_SRC) $(PROG_SRC) $(FUZZ_SRC) $(BENCH_SRC) $(EX_SRC) $(wildcard tests/support/*.c)
+LINT_SRC = $(CORE_SRC) $(SHIM_SRC) $(SIM_SRC) $(RT_SRC) $(REPLAY_SRC) $(UNIT_SRC) $(PROG_SRC) $(FUZZ_SRC) $(ORDER_SRC) $(BENCH_SRC) $(EX_SRC) $(wildcard tests/support/*.c)
 LINT_HDR = $(wildcard */*.h */*/*.h)
 lint:
 	clang-format --dry-run -Werror $(LINT_SRC) $(LINT_HDR)

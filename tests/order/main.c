@@ -1,0 +1,283 @@
+/*
+ * order-fuzz: random programs under the library and the simulated driver's
+ * order oracle.
+ *
+ * Each seed is one program in a process of its own, with threads that take
+ * turns and a device without time, so it runs the same way again. Exit status
+ * 0: clean; 1: the oracle objected, or the program saw wrong contents (the
+ * seed and both histories are on stderr); 2: wrong use.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <getopt.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/personality.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/order/world.h"
+
+#define SEED_LIMIT_S 60
+
+static struct {
+	unsigned long first, last;
+	unsigned ops, streams, threads; /* threads 0: by seed, 1 to 3 */
+	const char *mutate, *library;
+	bool list, plain, quiet;
+} args = {1, 1, 2000, 4, 0, NULL, NULL, false, false, false};
+
+static int usage(const char *why)
+{
+	fprintf(stderr,
+		"order-fuzz: %s\n"
+		"usage: order-fuzz [--seeds A-B] [--ops M] [--streams S]\n"
+		"  [--threads T] [--mutate RULE] [--library PATH] [--plain]\n"
+		"  [--quiet] | --list-rules\n",
+		why);
+	return 2;
+}
+
+static bool number(const char *text, unsigned long low, unsigned long high,
+		   unsigned long *value, char end)
+{
+	char *rest;
+
+	if (*text < '0' || *text > '9')
+		return false;
+	*value = strtoul(text, &rest, 10);
+	return *rest == end && *value >= low && *value <= high;
+}
+
+static bool read_seeds(const char *text)
+{
+	const char *dash = strchr(text, '-');
+
+	if (!dash)
+		return number(text, 1, UINT32_MAX, &args.first, 0) &&
+		       number(text, 1, UINT32_MAX, &args.last, 0);
+	return number(text, 1, UINT32_MAX, &args.first, '-') &&
+	       number(dash + 1, args.first, UINT32_MAX, &args.last, 0);
+}
+
+static const char *read_args(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"seeds", required_argument, NULL, 's'},
+		{"ops", required_argument, NULL, 'o'},
+		{"streams", required_argument, NULL, 'n'},
+		{"threads", required_argument, NULL, 't'},
+		{"mutate", required_argument, NULL, 'm'},
+		{"library", required_argument, NULL, 'l'},
+		{"list-rules", no_argument, NULL, 'r'},
+		{"plain", no_argument, NULL, 'p'},
+		{"quiet", no_argument, NULL, 'q'},
+		{0},
+	};
+	unsigned long value = 0;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 's':
+			if (!read_seeds(optarg))
+				return "--seeds wants A-B, from 1 up";
+			break;
+		case 'o':
+			if (!number(optarg, 1, 10000000, &value, 0))
+				return "--ops wants a number";
+			args.ops = (unsigned)value;
+			break;
+		case 'n':
+			if (!number(optarg, 1, MAX_STREAMS, &value, 0))
+				return "--streams wants 1 to 16";
+			args.streams = (unsigned)value;
+			break;
+		case 't':
+			if (!number(optarg, 1, MAX_THREADS, &value, 0))
+				return "--threads wants 1 to 8";
+			args.threads = (unsigned)value;
+			break;
+		case 'm':
+			args.mutate = optarg;
+			break;
+		case 'l':
+			args.library = optarg;
+			break;
+		case 'r':
+			args.list = true;
+			break;
+		case 'p':
+			args.plain = true;
+			break;
+		case 'q':
+			args.quiet = true;
+			break;
+		default:
+			return "not an option";
+		}
+	}
+	return optind < argc ? "not an option" : NULL;
+}
+
+/* ---- the library --------------------------------------------------------------------- */
+
+/* Start again with the library in front of the driver. */
+static int preload(char **argv)
+{
+	char exe[PATH_MAX], path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+	if (n <= 0)
+		return usage("does not know where it is");
+	exe[n] = 0;
+	if (args.library) {
+		if (!realpath(args.library, path))
+			return usage("no such library");
+	} else {
+		char *copy = strdup(exe);
+
+		snprintf(path, sizeof(path), "%s/../mut/libgpupool.so",
+			 dirname(copy));
+		free(copy);
+	}
+	if (access(path, R_OK))
+		return usage("no library built with -DGP_MUTATIONS");
+	setenv("LD_PRELOAD", path, 1);
+	setenv("ORDER_FUZZ_STARTED", "1", 1);
+	/* The same addresses each time: lists are sorted by them. */
+	personality(ADDR_NO_RANDOMIZE);
+	execv(exe, argv);
+	return usage("cannot start itself");
+}
+
+static const char *(*rule_name)(int rule);
+static const char *(*rule_what)(int rule);
+static int *mutation;
+
+static void find_rules(void)
+{
+	void (**step)(void) = dlsym(RTLD_DEFAULT, "gp_mutation_step");
+
+	rule_name = (const char *(*)(int))dlsym(RTLD_DEFAULT, "gp_rule_name");
+	rule_what = (const char *(*)(int))dlsym(RTLD_DEFAULT, "gp_rule_what");
+	mutation = dlsym(RTLD_DEFAULT, "gp_mutation");
+	if (step)
+		*step = threads_point;
+}
+
+static int list_rules(void)
+{
+	if (!rule_name || !rule_what)
+		return usage("the library has no rules to break");
+	for (int i = 1; rule_name(i); i++)
+		printf("%-24s %s\n", rule_name(i), rule_what(i));
+	return 0;
+}
+
+static bool break_rule(const char *name)
+{
+	if (!rule_name || !mutation)
+		return false;
+	for (int i = 1; rule_name(i); i++)
+		if (!strcmp(rule_name(i), name)) {
+			*mutation = i;
+			return true;
+		}
+	return false;
+}
+
+/* ---- a seed -------------------------------------------------------------------------------- */
+
+static void body(unsigned thread)
+{
+	(void)thread;
+	if (cuCtxSetCurrent(w.ctx))
+		fail("cuCtxSetCurrent failed");
+	while (w.done < w.ops) {
+		w.done++;
+		w.inside++;
+		operate(false);
+		w.inside--;
+		threads_point();
+	}
+}
+
+static void run_seed(unsigned long seed)
+{
+	const char *conf = getenv("GPUPOOL_CONF");
+	const char *more = getenv("GPUPOOL_SIM");
+	char settings[1024];
+
+	w.seed = seed;
+	w.random = seed * 0x2545f4914f6cdd1dull + 1;
+	for (int i = 0; i < 8; i++)
+		draw(2);
+	w.ops = args.ops;
+	w.streams = args.streams;
+	w.threads = args.threads ? args.threads : 1 + (unsigned)(seed % 3);
+	w.plain = args.plain;
+	w.lean = !conf || !strstr(conf, "free_order:reuse");
+	w.free_captures = conf && strstr(conf, "reuse:auto");
+	w.most = (8ull << 20) << draw(5);
+	snprintf(settings, sizeof(settings),
+		 "schedule:%lu,memory:512MiB,context:16MiB%s%s", seed,
+		 more ? "," : "", more ? more : "");
+	setenv("GPUPOOL_SIM", settings, 1);
+	alarm(SEED_LIMIT_S);
+	world_start();
+	threads_run(w.threads, seed, body);
+	world_end();
+	syscall(SYS_exit_group, 0);
+}
+
+static bool clean(unsigned long seed)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child < 0) {
+		perror("order-fuzz: fork");
+		exit(2);
+	}
+	if (!child)
+		run_seed(seed);
+	if (waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+	    WEXITSTATUS(status) == 0)
+		return true;
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+		fprintf(stderr, "order-fuzz: still running after %d s\n",
+			SEED_LIMIT_S);
+	else if (WIFSIGNALED(status))
+		fprintf(stderr, "order-fuzz: died by signal %d\n",
+			WTERMSIG(status));
+	fprintf(stderr, "order-fuzz: seed %lu failed (--ops %u --streams %u)\n",
+		seed, args.ops, args.streams);
+	return false;
+}
+
+int main(int argc, char **argv)
+{
+	const char *why = read_args(argc, argv);
+
+	if (why)
+		return usage(why);
+	if (!args.plain && !getenv("ORDER_FUZZ_STARTED"))
+		return preload(argv);
+	find_rules();
+	if (args.list)
+		return list_rules();
+	if (args.mutate && !break_rule(args.mutate))
+		return usage("no such rule");
+	for (unsigned long seed = args.first; seed <= args.last; seed++)
+		if (!clean(seed))
+			return 1;
+	if (!args.quiet)
+		printf("order-fuzz: seeds %lu to %lu clean\n", args.first,
+		       args.last);
+	return 0;
+}

@@ -1,0 +1,82 @@
+/* Allocating and freeing. */
+#include "tests/order/world.h"
+
+static uint64_t random_size(void)
+{
+	switch (draw(16)) {
+	case 0:
+		return 1 + draw(8u << 20);
+	case 1:
+		return 1 + draw(4u << 20);
+	case 2:
+	case 3:
+		return 1 + draw(1u << 20);
+	case 4:
+	case 5:
+	case 6:
+		return 1 + draw(64u << 10);
+	default: /* many of few sizes, so that they are soon used again */
+		return 1024u << draw(5);
+	}
+}
+
+void op_alloc(void)
+{
+	uint64_t bytes = (random_size() + 63) & ~(uint64_t)63;
+	CUdeviceptr va;
+	struct mem *m;
+	CUresult rc;
+	int i = 0;
+
+	while (i < MAX_MEMS && (w.mem[i].va || w.mem[i].busy))
+		i++;
+	if (i == MAX_MEMS || w.live + bytes > w.most) {
+		op_free();
+		return;
+	}
+	m = &w.mem[i];
+	m->busy = true;
+	w.live += bytes;
+	begin(GPUSIM_WORKS);
+	rc = cuMemAlloc(&va, bytes);
+	end(rc, "cuMemAlloc");
+	gpusim_tenant_begin(va, bytes);
+	*m = (struct mem){.va = va, .bytes = bytes, .home = NOWHERE};
+}
+
+void free_mem(int mem)
+{
+	struct mem *m = &w.mem[mem];
+	enum gpusim_call kind = w.lean ? GPUSIM_FREES : GPUSIM_FREES_OWN;
+	int self = threads_self();
+	uint64_t before;
+	CUresult rc;
+
+	m->busy = true;
+	if (!drop_execs_of(mem)) {
+		m->busy = false;
+		return;
+	}
+	before = moment();
+	begin(kind);
+	gpusim_tenant_end(m->va);
+	rc = cuMemFree(m->va);
+	end(rc, "cuMemFree");
+	w.live -= m->bytes;
+	*m = (struct mem){0};
+	if (!w.lean)
+		return;
+	if (before > w.barrier)
+		w.barrier = before;
+	if (self >= 0)
+		w.own_free[self] = before;
+	look_at_pins(before);
+}
+
+void op_free(void)
+{
+	int mem = any_mem(false);
+
+	if (mem >= 0 && (!w.captures || w.free_captures))
+		free_mem(mem);
+}
