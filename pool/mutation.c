@@ -6,6 +6,7 @@
 #include <string.h>
 
 enum gp_rule gp_mutation;
+void (*gp_mutation_step)(void);
 
 static const struct {
 	const char *name, *what;
