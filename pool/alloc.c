@@ -120,6 +120,10 @@ static cold int miss(struct gp_pool *pool, struct gp_cache *cache,
 		b = gp_cache_pop(cache, granules);
 		gp_cache_unlock(cache);
 	}
+	if (b && !gp_order_reissue(&pool->order, b->stamp)) {
+		gp_reclaim_set_aside(pool, b);
+		b = NULL;
+	}
 	if (!b) {
 		rc = gp_serve(pool, cache, granules, &b);
 		if (rc)
@@ -139,12 +143,14 @@ int gp_pool_alloc(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
 	if (likely(cache && gp_cache_try(cache))) {
 		struct gp_block *b = gp_cache_pop(cache, granules);
 
-		if (likely(b)) {
+		if (likely(b && gp_order_reissue(&pool->order, b->stamp))) {
 			hand_out(pool, &cache->tally, b, bytes, va);
 			gp_cache_unlock(cache);
 			return 0;
 		}
 		gp_cache_unlock(cache);
+		if (b)
+			gp_reclaim_set_aside(pool, b);
 	}
 	return miss(pool, cache, granules, bytes, va);
 }
@@ -235,7 +241,8 @@ static hot void put(struct gp_pool *pool, struct gp_block *b, uint64_t waits)
 		put_central(pool, b);
 }
 
-int gp_pool_free(struct gp_pool *pool, uint64_t va)
+static hot int free_block(struct gp_pool *pool, uint64_t va,
+			  enum gp_free_how how)
 {
 	struct gp_block *b = claim(pool, va);
 	uint64_t waits;
@@ -243,8 +250,8 @@ int gp_pool_free(struct gp_pool *pool, uint64_t va)
 
 	if (!b)
 		return -ENOENT;
-	rc = gp_order_free(&pool->order, GP_FREE_FULL, &b->stamp, &waits);
-	if (__builtin_expect(b->stamp != 0, 0)) {
+	rc = gp_order_free(&pool->order, how, &b->stamp, &waits);
+	if (gp_order_keeps_back(&pool->order, b->stamp)) {
 		put_aside(pool, b);
 		return rc;
 	}
@@ -254,6 +261,16 @@ int gp_pool_free(struct gp_pool *pool, uint64_t va)
 		    0))
 		gp_reclaim_aside(pool);
 	return 0;
+}
+
+int gp_pool_free(struct gp_pool *pool, uint64_t va)
+{
+	return free_block(pool, va, GP_FREE_FULL);
+}
+
+int gp_pool_free_own(struct gp_pool *pool, uint64_t va)
+{
+	return free_block(pool, va, GP_FREE_OWN);
 }
 
 int gp_pool_free_idle(struct gp_pool *pool, uint64_t va)

@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "pool/mutation.h"
+
 static void *map_table(size_t bytes)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -178,7 +180,7 @@ void gp_tile_join(struct gp_arena *arena, struct gp_block *b)
 	unmark(arena, unit_of(gone));
 	set_word(arena, unit_of(gone), 0);
 	b->granules += gone->granules;
-	if (gone->stamp > b->stamp)
+	if (gone->stamp > b->stamp && GP_HOLDS(JOINED_TAKE_LATEST)) /* [16] */
 		b->stamp = gone->stamp;
 	b->next = gone->next;
 	if (b->next)

@@ -135,12 +135,21 @@ void gp_backing_unuse(struct gp_pool *pool, uint64_t granule, uint32_t granules)
 	}
 }
 
-static struct gp_handle *largest(struct gp_handle *h, uint32_t most)
+/* [12] Nothing of what it held is in use on the device any more. */
+static bool finished(const struct gp_pool *pool, const struct gp_handle *h)
+{
+	const struct gp_block *b = gp_arena_around(&pool->arena, h->granule);
+
+	return gp_order_idle(&pool->order, b->stamp);
+}
+
+static struct gp_handle *largest(const struct gp_pool *pool,
+				 struct gp_handle *h, uint32_t most)
 {
 	struct gp_handle *best = NULL;
 
 	for (int i = 0; h && i < LOOKS; h = h->next, i++) {
-		if (h->granules > most)
+		if (h->granules > most || !finished(pool, h))
 			continue;
 		if (!best || h->granules > best->granules)
 			best = h;
@@ -150,12 +159,13 @@ static struct gp_handle *largest(struct gp_handle *h, uint32_t most)
 	return best;
 }
 
-static struct gp_handle *smallest(struct gp_handle *h, uint32_t most)
+static struct gp_handle *smallest(const struct gp_pool *pool,
+				  struct gp_handle *h, uint32_t most)
 {
 	struct gp_handle *best = NULL;
 
 	for (int i = 0; h && i < LOOKS; h = h->next, i++)
-		if (h->granules <= most &&
+		if (h->granules <= most && finished(pool, h) &&
 		    (!best || h->granules < best->granules))
 			best = h;
 	return best;
@@ -171,9 +181,9 @@ struct gp_handle *gp_backing_pick(struct gp_pool *pool, uint32_t granules,
 	if (granules > most)
 		granules = most;
 	for (int i = fit; i >= 0 && !h; i--)
-		h = largest(backing->idle[i].head, granules);
+		h = largest(pool, backing->idle[i].head, granules);
 	for (int i = fit; i < GP_BACKING_BUCKETS && !h; i++)
-		h = smallest(backing->idle[i].head, most);
+		h = smallest(pool, backing->idle[i].head, most);
 	return h;
 }
 
@@ -184,6 +194,8 @@ struct gp_handle *gp_backing_oldest(struct gp_pool *pool, uint64_t before)
 	for (int i = 0; i < GP_BACKING_BUCKETS; i++) {
 		struct gp_handle *h = pool->backing.idle[i].tail;
 
+		while (h && h->idle_since <= before && !finished(pool, h))
+			h = h->prev;
 		if (h && h->idle_since <= before &&
 		    (!oldest || h->idle_since < oldest->idle_since))
 			oldest = h;

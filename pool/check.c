@@ -59,8 +59,8 @@ static void check_free_tile(struct gp_check *c, struct gp_block *b)
 
 	c->free_ranges++;
 	c->free_granules += b->granules;
-	if (b->stamp)
-		gp_check_fail(c, "free range %llu is not idle",
+	if (b->stamp > gp_order_made(&c->pool->order) + 1)
+		gp_check_fail(c, "free range %llu waits for no mark",
 			      (ull)gp_block_granule(b));
 	found = gp_ranges_best(&c->pool->ranges, b->granules);
 	while (found && found != b && found->granules == b->granules)

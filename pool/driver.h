@@ -66,6 +66,8 @@ struct gp_stream_ops {
 	/* A stream that does not wait for the legacy one. */
 	int (*stream_create)(void *dev, uint64_t *stream);
 	void (*stream_destroy)(void *dev, uint64_t stream);
+	/* Does it capture, as far as the driver says? */
+	bool (*is_capturing)(void *dev, uint64_t stream);
 };
 
 struct gp_driver {

@@ -49,6 +49,19 @@ void gp_order_give_up(struct gp_order *order)
 	__atomic_store_n(&order->sync, 1, __ATOMIC_SEQ_CST);
 }
 
+void gp_order_host_sees_all(struct gp_order *order, bool all)
+{
+	__atomic_store_n(&order->see_all, all, __ATOMIC_RELAXED);
+}
+
+void gp_order_touch(struct gp_order *order)
+{
+	gp_lock(&order->lock);
+	if (gp_order_word(order) & GP_ORDER_PENDING)
+		gp_order_mark(order);
+	gp_unlock(&order->lock);
+}
+
 /* ---- waiting for the whole context ------------------------------------------- */
 
 /* The highest stamp given so far. One that stands for a mark not made yet is

@@ -24,18 +24,12 @@
 #include "pool/lock.h"
 #include "pool/marks.h"
 #include "pool/mutation.h"
+#include "pool/pool.h"
 #include "pool/streams.h"
 
 #define GP_ORDER_PENDING 1u /* a free since the last mark */
 #define GP_ORDER_MARKING 2u /* a mark is being made */
 #define GP_ORDER_SHIFT   2u
-
-/* When a free waits on the host for results that the host may look at. */
-enum gp_free_barrier {
-	GP_BARRIER_AUTO,   /* for such results, if any are outstanding */
-	GP_BARRIER_ALWAYS, /* for everything */
-	GP_BARRIER_NEVER,
-};
 
 struct gp_order_counters { /* atomic */
 	uint64_t marks, stream_waits;
@@ -49,7 +43,7 @@ struct gp_order {
 	uint64_t done;     /* marks up to this one are complete; only rises */
 	uint32_t sync;     /* frees wait on the host; set once */
 	uint32_t num_host; /* streams with results the host may look at */
-	uint32_t see_all;  /* the host may look at anything: managed memory */
+	uint32_t see_all;  /* the host may look at anything */
 
 	/* Constant after gp_order_init(). */
 	const struct gp_driver *driver __attribute__((aligned(64)));
@@ -78,6 +72,9 @@ void gp_order_exit(struct gp_order *order);
 
 /* From now on frees wait on the host: not all work is seen. Any thread. */
 void gp_order_give_up(struct gp_order *order);
+
+/* While there is managed memory the host may look at anything. Any thread. */
+void gp_order_host_sees_all(struct gp_order *order, bool all);
 
 /* ---- blocks ------------------------------------------------------------------ */
 
@@ -121,6 +118,26 @@ static inline bool gp_order_cheap(const struct gp_order *order, uint64_t stamp)
 {
 	return stamp <= __atomic_load_n(&order->done, __ATOMIC_RELAXED) ||
 	       stamp <= __atomic_load_n(&order->need, __ATOMIC_RELAXED);
+}
+
+/* Is there a stamp that is not idle yet, as far as is known? */
+static inline bool gp_order_outstanding(const struct gp_order *order)
+{
+	uint64_t word = __atomic_load_n(&order->word, __ATOMIC_ACQUIRE);
+
+	return !__atomic_load_n(&order->sync, __ATOMIC_RELAXED) &&
+	       (word >> GP_ORDER_SHIFT) + (word & GP_ORDER_PENDING) >
+		       __atomic_load_n(&order->done, __ATOMIC_ACQUIRE);
+}
+
+/* In sync mode a block that could not be waited for is no use yet. */
+static inline bool gp_order_keeps_back(const struct gp_order *order,
+				       uint64_t stamp)
+{
+	return __builtin_expect(
+		__atomic_load_n(&order->sync, __ATOMIC_RELAXED) &&
+			stamp > __atomic_load_n(&order->done, __ATOMIC_ACQUIRE),
+		0);
 }
 
 /* Looks what has completed meanwhile; does not wait. No lock is held. */
@@ -198,8 +215,13 @@ void gp_order_expect_stream(struct gp_order *order, uint64_t key,
 void gp_order_expect_all(struct gp_order *order, struct gp_proof *proof);
 void gp_order_proven(struct gp_proof *proof);
 /* An event is complete that this slot's thread recorded after `finished` of its
- * submissions had returned. */
-void gp_order_proven_slot(struct gp_slot *slot, uint64_t finished);
+ * submissions had returned; `serial` is the stream's, as it was then. */
+void gp_order_proven_slot(struct gp_order *order, struct gp_slot *slot,
+			  uint64_t serial, uint64_t finished);
+
+/* Something is about to be ordered that is no submission to one stream: what is
+ * pending is marked first. */
+void gp_order_touch(struct gp_order *order);
 
 /* The number a mark has that is made next: what is submitted now is behind
  * every mark below it, as far as `need` says. */
@@ -222,8 +244,18 @@ void gp_order_set_off(struct gp_order *order, struct gp_stream *stream,
 /* A blocking stream is about to capture, which makes the legacy stream
  * unusable: what only an event there would cover goes to the anchor. */
 void gp_order_set_off_legacy(struct gp_order *order);
-/* It does not capture, or no longer. */
-void gp_order_captured(struct gp_stream *stream);
+/* The call that might begin a capture, or draw the stream into one, is over:
+ * asks the driver whether it did. */
+void gp_order_set_off_ended(struct gp_stream *stream);
+/* Asks again. True: it captures. The stream is not another thread's default. */
+bool gp_order_captures(struct gp_stream *stream);
+/* A capture has ended: asks about every stream. */
+void gp_order_recheck(struct gp_order *order);
+
+/* Was nothing submitted to the stream, or one that it stands for, since the
+ * free with this stamp? */
+bool gp_order_quiet_since(struct gp_order *order,
+			  const struct gp_stream *stream, uint64_t stamp);
 
 /* The stream, if it is known. */
 struct gp_stream *gp_order_known(struct gp_order *order, uint64_t key);

@@ -122,8 +122,10 @@ void gp_order_set_off(struct gp_order *order, struct gp_stream *stream,
 		if (!rc)
 			gp_stream_drain_noted(stream);
 	}
-	if (captures)
+	if (captures) {
+		stream->about++;
 		__atomic_store_n(&stream->capturing, true, __ATOMIC_RELEASE);
+	}
 	gp_unlock(&order->lock);
 	if (rc && gp_order_sync_context(order))
 		tell_loss();
@@ -161,13 +163,63 @@ void gp_order_set_off_legacy(struct gp_order *order)
 		tell_loss();
 }
 
-void gp_order_captured(struct gp_stream *stream)
+/* Under the lock. */
+static void ask(struct gp_order *order, struct gp_stream *s)
+{
+	const struct gp_driver *driver = order->driver;
+
+	s->captures = driver->streams->is_capturing(driver->dev, s->key);
+	__atomic_store_n(&s->capturing, s->captures || s->about,
+			 __ATOMIC_RELEASE);
+}
+
+void gp_order_set_off_ended(struct gp_stream *stream)
 {
 	struct gp_order *order = stream->order;
 
 	gp_lock(&order->lock);
-	__atomic_store_n(&stream->capturing, false, __ATOMIC_RELEASE);
+	stream->about--;
+	ask(order, stream);
 	gp_unlock(&order->lock);
+}
+
+bool gp_order_captures(struct gp_stream *stream)
+{
+	struct gp_order *order = stream->order;
+	bool captures;
+
+	gp_lock(&order->lock);
+	ask(order, stream);
+	captures = stream->captures;
+	gp_unlock(&order->lock);
+	return captures;
+}
+
+void gp_order_recheck(struct gp_order *order)
+{
+	uint64_t self = gp_thread_self();
+
+	gp_lock(&order->lock);
+	for (struct gp_stream *s = order->streams.first; s; s = s->next)
+		/* Another thread asks about its own default stream itself. */
+		if (s->captures && (!s->thread || s->thread == self))
+			ask(order, s);
+	gp_unlock(&order->lock);
+}
+
+bool gp_order_quiet_since(struct gp_order *order,
+			  const struct gp_stream *stream, uint64_t stamp)
+{
+	bool legacy = stream->key == GP_STREAM_LEGACY;
+	bool quiet = true;
+
+	gp_lock(&order->lock);
+	for (const struct gp_stream *s = order->streams.first; s; s = s->next)
+		if ((s == stream || (legacy && s->blocking)) &&
+		    s->joined >= stamp)
+			quiet = false;
+	gp_unlock(&order->lock);
+	return quiet;
 }
 
 /* ---- proofs: [10] ------------------------------------------------------------------- */
@@ -233,10 +285,16 @@ void gp_order_proven(struct gp_proof *proof)
 	settle(proof->order);
 }
 
-void gp_order_proven_slot(struct gp_slot *slot, uint64_t finished)
+void gp_order_proven_slot(struct gp_order *order, struct gp_slot *slot,
+			  uint64_t serial, uint64_t finished)
 {
-	gp_slot_drain(slot, GP_HOLDS(EVENT_IS_A_PLACE)
-				    ? finished
-				    : gp_slot_finished(slot)); /* [11] */
-	settle(slot->stream->order);
+	gp_lock(&order->lock);
+	if (slot->stream->serial == serial) {
+		gp_slot_drain(slot,
+			      GP_HOLDS(EVENT_IS_A_PLACE)
+				      ? finished
+				      : gp_slot_finished(slot)); /* [11] */
+		gp_order_settle(order);
+	}
+	gp_unlock(&order->lock);
 }

@@ -23,6 +23,7 @@ void gp_pool_config_init(struct gp_pool_config *config)
 		.large_segment_size = 20u << 20,
 		.max_split_size = UINT64_MAX,
 		.max_non_split_rounding = 20u << 20,
+		.sync = true,
 	};
 }
 
@@ -92,7 +93,8 @@ int gp_pool_create(const struct gp_driver *driver,
 	pool->has_vmm = driver->has_vmm && config->expandable_segments;
 	gp_lock_init(&pool->lock, GP_RANK_POOL);
 	pthread_cond_init(&pool->landed, NULL);
-	gp_order_init(&pool->order, &pool->driver, GP_BARRIER_AUTO, true);
+	gp_order_init(&pool->order, &pool->driver, config->barrier,
+		      config->sync || config->cache_policy == GP_CACHE_NONE);
 	pool->clock = gp_call_now(pool);
 	rc = build(pool);
 	if (!rc) {
@@ -158,6 +160,11 @@ static void release_all(struct gp_pool *pool)
 		release_at_last(pool, h);
 }
 
+struct gp_order *gp_pool_order(struct gp_pool *pool)
+{
+	return &pool->order;
+}
+
 void gp_pool_destroy(struct gp_pool *pool)
 {
 	gp_registry_remove(pool);
@@ -209,6 +216,8 @@ uint64_t gp_pool_trim(struct gp_pool *pool, uint64_t bytes)
 {
 	gp_reclaim_aside(pool);
 	flush(pool);
+	if (gp_order_outstanding(&pool->order))
+		gp_order_wait(&pool->order);
 	return gp_reclaim_release(pool, bytes, UINT64_MAX);
 }
 
@@ -217,6 +226,7 @@ void gp_pool_tick(struct gp_pool *pool)
 	uint64_t now = gp_call_now(pool);
 	uint64_t decay = pool->config.decay_ms * 1000000;
 
+	gp_order_poll(&pool->order);
 	gp_lock(&pool->lock);
 	gp_cache_flush_all(pool);
 	pool->clock = now;
@@ -253,6 +263,17 @@ void gp_pool_get_stats(struct gp_pool *pool, struct gp_pool_stats *stats)
 		.largest_free_bytes = largest ? gp_block_bytes(largest) : 0,
 	};
 	gp_unlock(&pool->lock);
+	const struct gp_order_counters *order = &pool->order.counters;
+
+	stats->num_marks = __atomic_load_n(&order->marks, __ATOMIC_RELAXED);
+	stats->num_stream_waits =
+		__atomic_load_n(&order->stream_waits, __ATOMIC_RELAXED);
+	stats->num_result_waits =
+		__atomic_load_n(&order->wait_results, __ATOMIC_RELAXED);
+	stats->num_memory_waits =
+		__atomic_load_n(&order->wait_memory, __ATOMIC_RELAXED);
+	stats->num_order_waits =
+		__atomic_load_n(&order->wait_streams, __ATOMIC_RELAXED);
 	stats->num_driver_calls =
 		__atomic_load_n(&pool->counters.calls, __ATOMIC_RELAXED);
 	stats->driver_ns =

@@ -20,7 +20,19 @@
 #include "pool/driver.h"
 #include "stats/pool_stats.h"
 
+struct gp_order;
 struct gp_pool;
+
+/* When a free waits on the host for results that the host may look at. */
+enum gp_free_barrier {
+	GP_BARRIER_AUTO,   /* for such results, if any are outstanding */
+	GP_BARRIER_ALWAYS, /* for everything */
+	GP_BARRIER_NEVER,
+};
+
+/* The order of the pool's context, for those that see the program's work. Lives
+ * as long as the pool. */
+struct gp_order *gp_pool_order(struct gp_pool *pool);
 
 /* Alignment of what the pool hands out (CUDA: 512 B small; DMA-BUF and RDMA
  * users of large allocations need pages). */
@@ -50,6 +62,10 @@ struct gp_pool_config {
 	double garbage_collection_threshold;             /* 0: off */
 	uint32_t roundup_power2_divisions[GP_DIVISIONS]; /* 0: off */
 	bool check; /* pool_check after every step */
+	/* Frees wait on the host; default true. Else somebody must tell the
+	 * order of all work (order.h). */
+	bool sync;
+	enum gp_free_barrier barrier;
 };
 
 void gp_pool_config_init(struct gp_pool_config *config);
@@ -71,12 +87,17 @@ struct gp_pool *gp_pool_of(uint64_t va);
  * to GP_ALIGN_LARGE. On error *va is untouched. */
 int gp_pool_alloc(struct gp_pool *pool, uint64_t bytes, uint64_t *va);
 
-/* Free. Waits on the host until the context's work is done, like cuMemFree,
- * before the block can be handed out again; while a stream captures the
- * block is set aside instead. A failing wait is returned (-EIO) after the
- * block was taken from the program: it is freed all the same, and reused
- * only once a later wait succeeds. */
+/* Free. What the program submits later is ordered behind all work so far, as
+ * after cuMemFree; order.h says how, and what is waited for on the host. With
+ * `sync` everything is, before the block can be handed out again; while a
+ * stream captures the block is set aside instead. A failing wait is returned
+ * (-EIO) after the block was taken from the program: it is freed all the same,
+ * and reused only once a later wait succeeds. */
 int gp_pool_free(struct gp_pool *pool, uint64_t va);
+
+/* Free for a caller that orders its own streams: only work that gets the block
+ * next is ordered behind what used it, and nothing is waited for. */
+int gp_pool_free_own(struct gp_pool *pool, uint64_t va);
 
 /* Free a block whose last use the caller has already waited for. */
 int gp_pool_free_idle(struct gp_pool *pool, uint64_t va);

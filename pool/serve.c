@@ -84,12 +84,14 @@ static bool collect(struct gp_pool *pool)
 
 	gp_unlock(&pool->lock);
 	any |= gp_reclaim_aside(pool);
+	gp_order_poll(&pool->order); /* more may be moved then */
 	gp_lock(&pool->lock);
 	return any;
 }
 
-/* The device is full: idle memory that could not be used where it is goes back,
- * as much as is wanted. Releases the lock meanwhile. True if any went. */
+/* The device is full: what it still works on is waited for, to be moved; else
+ * idle memory that could not be used where it is goes back, as much as is
+ * wanted. Releases the lock meanwhile. True if there was any. */
 static bool give_back(struct gp_pool *pool, uint32_t granules)
 {
 	uint64_t bytes = (uint64_t)granules << GP_GRANULE_SHIFT;
@@ -98,13 +100,16 @@ static bool give_back(struct gp_pool *pool, uint32_t granules)
 	if (bytes < pool->config.large_segment_size)
 		bytes = pool->config.large_segment_size;
 	gp_unlock(&pool->lock);
-	any = gp_reclaim_release(pool, bytes, UINT64_MAX) > 0;
+	if (gp_order_outstanding(&pool->order))
+		any = gp_order_wait(&pool->order) == 0;
+	else
+		any = gp_reclaim_release(pool, bytes, UINT64_MAX) > 0;
 	gp_lock(&pool->lock);
 	return any;
 }
 
-int gp_serve(struct gp_pool *pool, struct gp_cache *cache, uint32_t granules,
-	     struct gp_block **b)
+static int serve(struct gp_pool *pool, struct gp_cache *cache,
+		 uint32_t granules, struct gp_block **b)
 {
 	bool retried = false;
 	int rc = 0;
@@ -146,4 +151,17 @@ int gp_serve(struct gp_pool *pool, struct gp_cache *cache, uint32_t granules,
 		pool->account.retries++;
 	gp_unlock(&pool->lock);
 	return *b ? 0 : rc ? rc : -ENOMEM;
+}
+
+int gp_serve(struct gp_pool *pool, struct gp_cache *cache, uint32_t granules,
+	     struct gp_block **b)
+{
+	for (int i = 0; i < MAX_WAITS; i++) {
+		int rc = serve(pool, cache, granules, b);
+
+		if (rc || gp_order_reissue(&pool->order, (*b)->stamp))
+			return rc;
+		gp_reclaim_set_aside(pool, *b); /* until it is waited for */
+	}
+	return -ENOMEM;
 }

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "pool/large.h"
+#include "pool/mutation.h"
 #include "pool/state.h"
 
 void gp_slabs_init(struct gp_slabs *slabs)
@@ -147,7 +148,7 @@ struct gp_block *gp_slab_take(struct gp_pool *pool, uint32_t granules)
 
 	gp_arena_at(&pool->arena, gp_block_granule(b), &slab);
 	rest->requested = 0;
-	rest->stamp = 0;
+	rest->stamp = b->stamp;
 	rest->owner = 0;
 	rest->granules = b->granules - granules;
 	b->granules = granules;
@@ -176,7 +177,7 @@ int gp_slab_add(struct gp_pool *pool, struct gp_block *tile)
 	slab->tile = tile;
 	slab->first = gp_block_granule(tile);
 	b->requested = 0;
-	b->stamp = 0;
+	b->stamp = tile->stamp;
 	b->owner = 0;
 	b->granules = tile->granules;
 	b->prev = b->next = NULL;
@@ -196,6 +197,7 @@ static void slab_remove(struct gp_pool *pool, struct gp_slab *slab,
 {
 	struct gp_block *tile = slab->tile;
 
+	tile->stamp = b->stamp; /* of all that were in it, the latest */
 	bin_remove(&pool->slabs, b);
 	clear_start(slab, b);
 	gp_objects_put(&pool->arena.blocks, b);
@@ -212,6 +214,8 @@ static void join(struct gp_pool *pool, struct gp_slab *slab, struct gp_block *b)
 
 	clear_start(slab, gone);
 	b->granules += gone->granules;
+	if (gone->stamp > b->stamp && GP_HOLDS(JOINED_TAKE_LATEST)) /* [16] */
+		b->stamp = gone->stamp;
 	b->next = gone->next;
 	if (b->next)
 		b->next->prev = b;
@@ -224,7 +228,6 @@ void gp_slab_give(struct gp_pool *pool, struct gp_block *b)
 	struct gp_slab *slab;
 
 	gp_arena_at(&pool->arena, gp_block_granule(b), &slab);
-	b->stamp = 0;
 	gp_block_set_state(b, GP_FREE);
 	if (b->next && gp_block_state(b->next) == GP_FREE) {
 		bin_remove(slabs, b->next);

@@ -47,7 +47,9 @@ struct gp_stream {
 	uint64_t thread;        /* whose default stream it is, else 0 */
 	uint64_t serial;        /* never the same for two streams */
 	bool blocking;          /* waits for the legacy stream; constant */
-	bool capturing;         /* may be; atomic, written under the lock */
+	bool capturing;  /* it does, or may; atomic, written under the lock */
+	bool captures;   /* the driver said so; lock */
+	unsigned about;  /* calls under way that may make it so; lock */
 	struct gp_slot *slots;  /* atomic; grows at the head */
 	struct gp_part *host;   /* what the host may see of it; lock */
 	struct gp_stream *next, *chain; /* all; of a bucket. Lock. */

@@ -33,6 +33,11 @@ struct gp_stat {
 	X(num_remaps, COUNT, "handles moved to another address")             \
 	X(num_trims, COUNT, "times cached memory was given back")            \
 	X(num_waits, COUNT, "waits on the host for the context's work")      \
+	X(num_marks, COUNT, "marks made in the program's streams")           \
+	X(num_stream_waits, COUNT, "waits put into streams")                 \
+	X(num_result_waits, COUNT, "waits on the host for results it sees")  \
+	X(num_memory_waits, COUNT, "waits on the host for idle memory")       \
+	X(num_order_waits, COUNT, "waits on the host in place of a stream")  \
 	X(num_deferred, COUNT, "frees set aside during a capture")           \
 	X(num_driver_calls, COUNT, "driver calls the pool made")             \
 	X(driver_ns, NS, "time spent in them")

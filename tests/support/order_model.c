@@ -236,6 +236,18 @@ static void stream_destroy(void *dev, uint64_t handle)
 	(void)handle;
 }
 
+static bool is_capturing(void *dev, uint64_t handle)
+{
+	struct om *om = dev;
+	unsigned index;
+	bool yes;
+
+	pthread_mutex_lock(&om->lock);
+	yes = stream_of(om, handle, &index)->capturing;
+	pthread_mutex_unlock(&om->lock);
+	return yes;
+}
+
 static const struct gp_stream_ops stream_ops = {
 	.event_create = event_create,
 	.record = record,
@@ -244,6 +256,7 @@ static const struct gp_stream_ops stream_ops = {
 	.event_sync = event_sync,
 	.stream_create = stream_create,
 	.stream_destroy = stream_destroy,
+	.is_capturing = is_capturing,
 };
 
 static int sync_context(void *dev)

@@ -285,8 +285,7 @@ static void sync_event(struct run *run)
 	if (!e->recorded)
 		return;
 	om_event_sync(run->om, e->model);
-	if (e->slot->stream->serial == e->serial)
-		gp_order_proven_slot(e->slot, e->finished);
+	gp_order_proven_slot(&run->order, e->slot, e->serial, e->finished);
 }
 
 static void replace_stream(struct run *run)
@@ -322,7 +321,7 @@ static void capture(struct run *run)
 	slot = gp_order_slot(&run->order, stream, run->streams[i].blocking);
 	if (run->streams[i].capturing) {
 		om_capture(run->om, stream, false);
-		gp_order_captured(slot->stream);
+		gp_order_recheck(&run->order);
 		run->streams[i].capturing = false;
 		run->captures--;
 		return;
@@ -333,6 +332,7 @@ static void capture(struct run *run)
 		gp_order_set_off_legacy(&run->order);
 	gp_order_set_off(&run->order, slot->stream, true);
 	om_capture(run->om, stream, true);
+	gp_order_set_off_ended(slot->stream);
 	run->streams[i].capturing = true;
 	run->captures++;
 }
