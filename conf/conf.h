@@ -22,6 +22,20 @@ enum gp_backend {
 
 enum gp_conf_cache { GP_CONF_KEEP, GP_CONF_DECAY, GP_CONF_NONE };
 
+enum gp_conf_reuse { GP_CONF_REUSE_AUTO, GP_CONF_REUSE_SYNC };
+
+enum gp_conf_free_order {
+	GP_CONF_ORDER_AUTO,
+	GP_CONF_ORDER_FULL,
+	GP_CONF_ORDER_REUSE,
+};
+
+enum gp_conf_barrier {
+	GP_CONF_BARRIER_AUTO,
+	GP_CONF_BARRIER_ALWAYS,
+	GP_CONF_BARRIER_NEVER,
+};
+
 #define GP_CONF_DIVISIONS 16
 
 struct gp_conf {
@@ -41,6 +55,9 @@ struct gp_conf {
 	uint64_t max_split_size; /* UINT64_MAX: unlimited */
 	uint64_t max_non_split_rounding;
 	double garbage_collection_threshold; /* 0: off */
+	enum gp_conf_reuse reuse;
+	enum gp_conf_free_order free_order;
+	enum gp_conf_barrier free_barrier;
 	/* slot k is for requests of [2^k, 2^(k+1)) MiB; 0: off */
 	uint32_t roundup_power2_divisions[GP_CONF_DIVISIONS];
 };

@@ -25,6 +25,26 @@ static const struct choice cache_policies[] = {
 	{NULL, 0},
 };
 
+static const struct choice reuses[] = {
+	{"auto", GP_CONF_REUSE_AUTO},
+	{"sync", GP_CONF_REUSE_SYNC},
+	{NULL, 0},
+};
+
+static const struct choice free_orders[] = {
+	{"auto", GP_CONF_ORDER_AUTO},
+	{"full", GP_CONF_ORDER_FULL},
+	{"reuse", GP_CONF_ORDER_REUSE},
+	{NULL, 0},
+};
+
+static const struct choice barriers[] = {
+	{"auto", GP_CONF_BARRIER_AUTO},
+	{"always", GP_CONF_BARRIER_ALWAYS},
+	{"never", GP_CONF_BARRIER_NEVER},
+	{NULL, 0},
+};
+
 bool gp_is_blank(char c)
 {
 	return c == ' ' || (c >= '\t' && c <= '\r');
@@ -241,6 +261,21 @@ int gp_conf_read(const struct gp_conf_row *row, struct gp_span value,
 		if (!error)
 			conf->cache_policy = (enum gp_conf_cache)chosen;
 		return error;
+	case GP_TYPE_REUSE:
+		error = choice_read(value, reuses, &chosen);
+		if (!error)
+			conf->reuse = (enum gp_conf_reuse)chosen;
+		return error;
+	case GP_TYPE_FREE_ORDER:
+		error = choice_read(value, free_orders, &chosen);
+		if (!error)
+			conf->free_order = (enum gp_conf_free_order)chosen;
+		return error;
+	case GP_TYPE_BARRIER:
+		error = choice_read(value, barriers, &chosen);
+		if (!error)
+			conf->free_barrier = (enum gp_conf_barrier)chosen;
+		return error;
 	case GP_TYPE_PATH:
 		return path_read(value, field);
 	case GP_TYPE_SIGNAL:
@@ -276,6 +311,18 @@ static void print_field(const struct gp_conf_row *row,
 	case GP_TYPE_CACHE:
 		snprintf(buf, size, "%s",
 			 choice_name(cache_policies, (int)conf->cache_policy));
+		break;
+	case GP_TYPE_REUSE:
+		snprintf(buf, size, "%s",
+			 choice_name(reuses, (int)conf->reuse));
+		break;
+	case GP_TYPE_FREE_ORDER:
+		snprintf(buf, size, "%s",
+			 choice_name(free_orders, (int)conf->free_order));
+		break;
+	case GP_TYPE_BARRIER:
+		snprintf(buf, size, "%s",
+			 choice_name(barriers, (int)conf->free_barrier));
 		break;
 	case GP_TYPE_PATH:
 		path_print(field, buf, size);

@@ -30,6 +30,9 @@ struct gp_span gp_span_trim(struct gp_span span);
 	X(BOOL, bool)                                         \
 	X(BACKEND, enum gp_backend)                           \
 	X(CACHE, enum gp_conf_cache)                          \
+	X(REUSE, enum gp_conf_reuse)                          \
+	X(FREE_ORDER, enum gp_conf_free_order)                \
+	X(BARRIER, enum gp_conf_barrier)                      \
 	X(PATH, char[PATH_MAX])                               \
 	X(SIGNAL, int)      /* number, 0 = none */            \
 	X(MS, uint64_t)     /* milliseconds; bare, ms or s */ \

@@ -8,10 +8,13 @@
 #include <errno.h>
 #include <string.h>
 
+#include "pool/order.h"
 #include "shim/alloc.h"
 #include "shim/capture.h"
 #include "shim/context.h"
+#include "shim/follow.h"
 #include "shim/foreign.h"
+#include "shim/names.h"
 #include "shim/reporter.h"
 #include "shim/state.h"
 #include "shim/tracer.h"
@@ -153,7 +156,32 @@ static inline void trace_free(struct gp_pool *pool, uint64_t address)
 		gp_tracer_free(address);
 }
 
-enum gp_served gp_serve_free(CUdeviceptr address, CUresult *rc)
+/* Work may be submitted through entry points that are not known here. */
+static __attribute__((noinline, cold)) void give_up(struct gp_pool *pool)
+{
+	gp_order_give_up(gp_pool_order(pool));
+}
+
+static inline bool follows(void)
+{
+	return __atomic_load_n(&gp_work_on, __ATOMIC_RELAXED) != 0;
+}
+
+static int pool_free(struct gp_pool *pool, uint64_t address, const void *caller)
+{
+	const char *const *names;
+
+	if (!follows())
+		return gp_pool_free(pool, address); /* waits */
+	if (__builtin_expect(gp_work_unknown(&names) != 0, 0))
+		give_up(pool);
+	else if (gp_follow_orders_itself(caller))
+		return gp_pool_free_own(pool, address);
+	return gp_pool_free(pool, address);
+}
+
+enum gp_served gp_serve_free(CUdeviceptr address, const void *caller,
+			     CUresult *rc)
 {
 	struct gp_pool *pool = gp_pool_of(address);
 	CUcontext current = NULL;
@@ -170,7 +198,7 @@ enum gp_served gp_serve_free(CUdeviceptr address, CUresult *rc)
 			return GP_SERVED;
 	}
 	trace_free(pool, address);
-	*rc = free_result(gp_pool_free(pool, address));
+	*rc = free_result(pool_free(pool, address, caller));
 	checked(pool, "a free");
 	return GP_SERVED;
 }
@@ -226,13 +254,15 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width,
 
 CUresult cuMemFree_v2(CUdeviceptr address)
 {
+	const void *caller =
+		gp_free_caller ? gp_free_caller : __builtin_return_address(0);
 	struct gp_foreign entry;
 	bool known;
 	CUresult rc;
 
 	if (repeat_answer(&rc))
 		return rc;
-	if (gp_serve_free(address, &rc) == GP_SERVED)
+	if (gp_serve_free(address, caller, &rc) == GP_SERVED)
 		return rc;
 	known = gp_running() && gp_foreign_take(address, &entry);
 	if (known)
@@ -240,29 +270,35 @@ CUresult cuMemFree_v2(CUdeviceptr address)
 	rc = gp_real()->cuMemFree_v2(address);
 	if (known && rc != CUDA_SUCCESS)
 		gp_foreign_add(address, &entry);
+	else if (known && entry.kind == GP_KIND_managed && follows())
+		gp_follow_managed();
 	return rc;
 }
 
 typedef __typeof__(cuMemFreeAsync) free_async_fn;
 
 /* A pool block that comes back in stream order is never forwarded: the driver
- * does not know it. */
+ * does not know it. Nothing but its next use is ordered then. */
 static CUresult free_async(free_async_fn *real, CUdeviceptr address,
-			   CUstream stream)
+			   CUstream stream, enum gp_work_id id)
 {
 	struct gp_pool *pool = gp_pool_of(address);
 	struct gp_foreign entry;
+	struct gp_work work;
 	bool known;
 	CUresult rc;
 
 	if (pool && gp_running()) {
 		trace_free(pool, address);
-		rc = free_result(gp_pool_free(pool, address));
+		rc = free_result(follows() ? gp_pool_free_own(pool, address)
+					   : gp_pool_free(pool, address));
 		checked(pool, "a free in stream order");
 		return rc;
 	}
 	known = gp_running() && gp_foreign_take(address, &entry);
+	gp_work_begin(&work, id, stream, NULL, NULL);
 	rc = real(address, stream);
+	gp_work_end(&work, rc);
 	if (known && rc != CUDA_SUCCESS)
 		gp_foreign_add(address, &entry);
 	return rc;
@@ -270,12 +306,14 @@ static CUresult free_async(free_async_fn *real, CUdeviceptr address,
 
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream)
 {
-	return free_async(gp_real()->cuMemFreeAsync, address, stream);
+	return free_async(gp_real()->cuMemFreeAsync, address, stream,
+			  GP_WORK_ID_cuMemFreeAsync);
 }
 
 CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream)
 {
-	return free_async(gp_real()->cuMemFreeAsync_ptsz, address, stream);
+	return free_async(gp_real()->cuMemFreeAsync_ptsz, address, stream,
+			  GP_WORK_ID_cuMemFreeAsync_ptsz);
 }
 
 /* The driver would answer with the whole handle behind the block. */

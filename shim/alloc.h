@@ -19,7 +19,9 @@ enum gp_served gp_serve_alloc(CUdeviceptr *address, size_t bytes,
 enum gp_served gp_serve_pitch(CUdeviceptr *address, size_t *pitch, size_t width,
 			      size_t height, unsigned element_size,
 			      const char *call, CUresult *rc);
-enum gp_served gp_serve_free(CUdeviceptr address, CUresult *rc);
+/* `caller`: a return address in the code that frees. */
+enum gp_served gp_serve_free(CUdeviceptr address, const void *caller,
+			     CUresult *rc);
 
 /*
  * The runtime asks first; if the answer is an error it calls the real runtime

@@ -7,10 +7,14 @@
 #include <pthread.h>
 
 #include "shim/capture.h"
+#include "shim/follow.h"
 #include "shim/state.h"
 #include "stats/log.h"
 
 #define MAX_CAPTURES 256
+
+#define LEGACY       CU_STREAM_LEGACY
+#define PER_THREAD   CU_STREAM_PER_THREAD
 
 int gp_captures;
 
@@ -31,7 +35,17 @@ static void publish(void)
 			 __ATOMIC_RELEASE);
 }
 
-static void begun(CUstream stream)
+static bool follows(void)
+{
+	return __atomic_load_n(&gp_work_on, __ATOMIC_RELAXED) != 0;
+}
+
+static CUstream named(CUstream stream, CUstream otherwise)
+{
+	return stream ? stream : otherwise;
+}
+
+static struct gp_slot *begun(CUstream stream, CUstream otherwise)
 {
 	CUcontext context = NULL;
 
@@ -46,6 +60,7 @@ static void begun(CUstream stream)
 	}
 	publish();
 	pthread_mutex_unlock(&lock);
+	return follows() ? gp_follow_capture(named(stream, otherwise)) : NULL;
 }
 
 static void remove_at(int i)
@@ -67,6 +82,21 @@ static void ended(CUstream stream, bool counted)
 		num_untracked--;
 	publish();
 	pthread_mutex_unlock(&lock);
+}
+
+static CUresult answered(CUstream stream, struct gp_slot *slot, CUresult rc)
+{
+	if (rc != CUDA_SUCCESS)
+		ended(stream, true);
+	gp_follow_captured(slot);
+	return rc;
+}
+
+static void over(CUstream stream, CUstream otherwise)
+{
+	ended(stream, true);
+	if (follows())
+		gp_follow_capture_ended(named(stream, otherwise));
 }
 
 bool gp_capture_in(CUcontext context)
@@ -95,46 +125,38 @@ void gp_capture_forget(CUcontext context)
 
 CUresult cuStreamBeginCapture(CUstream stream)
 {
+	struct gp_slot *slot = begun(stream, LEGACY);
 	CUresult rc;
 
-	begun(stream);
 	rc = gp_real()->cuStreamBeginCapture(stream);
-	if (rc != CUDA_SUCCESS)
-		ended(stream, true);
-	return rc;
+	return answered(stream, slot, rc);
 }
 
 CUresult cuStreamBeginCapture_ptsz(CUstream stream)
 {
+	struct gp_slot *slot = begun(stream, PER_THREAD);
 	CUresult rc;
 
-	begun(stream);
 	rc = gp_real()->cuStreamBeginCapture_ptsz(stream);
-	if (rc != CUDA_SUCCESS)
-		ended(stream, true);
-	return rc;
+	return answered(stream, slot, rc);
 }
 
 CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
 {
+	struct gp_slot *slot = begun(stream, LEGACY);
 	CUresult rc;
 
-	begun(stream);
 	rc = gp_real()->cuStreamBeginCapture_v2(stream, mode);
-	if (rc != CUDA_SUCCESS)
-		ended(stream, true);
-	return rc;
+	return answered(stream, slot, rc);
 }
 
 CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode)
 {
+	struct gp_slot *slot = begun(stream, PER_THREAD);
 	CUresult rc;
 
-	begun(stream);
 	rc = gp_real()->cuStreamBeginCapture_v2_ptsz(stream, mode);
-	if (rc != CUDA_SUCCESS)
-		ended(stream, true);
-	return rc;
+	return answered(stream, slot, rc);
 }
 
 #if CUDA_VERSION >= 12030
@@ -143,14 +165,12 @@ CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph,
 				     const CUgraphEdgeData *data, size_t count,
 				     CUstreamCaptureMode mode)
 {
+	struct gp_slot *slot = begun(stream, LEGACY);
 	CUresult rc;
 
-	begun(stream);
 	rc = gp_real()->cuStreamBeginCaptureToGraph(stream, graph, dependencies,
 						    data, count, mode);
-	if (rc != CUDA_SUCCESS)
-		ended(stream, true);
-	return rc;
+	return answered(stream, slot, rc);
 }
 
 CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph,
@@ -159,14 +179,12 @@ CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph,
 					  size_t count,
 					  CUstreamCaptureMode mode)
 {
+	struct gp_slot *slot = begun(stream, PER_THREAD);
 	CUresult rc;
 
-	begun(stream);
 	rc = gp_real()->cuStreamBeginCaptureToGraph_ptsz(
 		stream, graph, dependencies, data, count, mode);
-	if (rc != CUDA_SUCCESS)
-		ended(stream, true);
-	return rc;
+	return answered(stream, slot, rc);
 }
 #endif
 
@@ -183,7 +201,7 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
 	CUresult rc = gp_real()->cuStreamEndCapture(stream, graph);
 
 	if (leaves_capture(rc))
-		ended(stream, true);
+		over(stream, LEGACY);
 	return rc;
 }
 
@@ -192,13 +210,17 @@ CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *graph)
 	CUresult rc = gp_real()->cuStreamEndCapture_ptsz(stream, graph);
 
 	if (leaves_capture(rc))
-		ended(stream, true);
+		over(stream, PER_THREAD);
 	return rc;
 }
 
 CUresult cuStreamDestroy(CUstream stream)
 {
-	CUresult rc = gp_real()->cuStreamDestroy(stream);
+	CUresult rc;
+
+	if (follows())
+		gp_follow_destroy(stream);
+	rc = gp_real()->cuStreamDestroy(stream);
 
 	if (rc == CUDA_SUCCESS && gp_capture_any())
 		ended(stream, false);
@@ -207,7 +229,11 @@ CUresult cuStreamDestroy(CUstream stream)
 
 CUresult cuStreamDestroy_v2(CUstream stream)
 {
-	CUresult rc = gp_real()->cuStreamDestroy_v2(stream);
+	CUresult rc;
+
+	if (follows())
+		gp_follow_destroy(stream);
+	rc = gp_real()->cuStreamDestroy_v2(stream);
 
 	if (rc == CUDA_SUCCESS && gp_capture_any())
 		ended(stream, false);

@@ -10,6 +10,7 @@
 #include "conf/conf.h"
 #include "shim/capture.h"
 #include "shim/context.h"
+#include "shim/follow.h"
 #include "shim/pool_config.h"
 #include "shim/state.h"
 #include "stats/log.h"
@@ -88,6 +89,9 @@ static void give_pool(struct gp_context *context)
 	if (gp_settings()->backend != GP_BACKEND_NATIVE || !context->ours)
 		return;
 	gp_pool_config_from(&config, gp_settings());
+	/* Unseen work cannot be ordered. */
+	if (!__atomic_load_n(&gp_work_on, __ATOMIC_RELAXED))
+		config.sync = true;
 	rc = gp_pool_create(&context->cuda.driver, &config, &context->pool);
 	if (rc) {
 		context->pool = NULL;
@@ -137,6 +141,8 @@ enter(CUcontext handle)
 		other = context;
 	}
 	pthread_mutex_unlock(&lock);
+	gp_follow_expire(); /* streams of it may have been met before */
+	gp_follow_managed();
 	if (other != context) { /* another thread was first, or no room */
 		if (context->pool)
 			gp_pool_destroy(context->pool);
@@ -159,6 +165,43 @@ struct gp_context *gp_context_current(void)
 		seen.generation = now;
 	}
 	return seen.context;
+}
+
+unsigned gp_context_generation(void)
+{
+	return __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
+}
+
+static struct gp_context *primary_of(CUdevice device)
+{
+	struct gp_context *found = NULL;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < num_contexts && !found; i++)
+		if (contexts[i]->primary && contexts[i]->cuda.device == device)
+			found = contexts[i];
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+struct gp_context *gp_context_known(CUcontext handle)
+{
+	const struct gp_real *real = gp_real();
+	struct gp_context *context;
+	CUcontext current = NULL;
+
+	pthread_mutex_lock(&lock);
+	context = find(handle);
+	pthread_mutex_unlock(&lock);
+	if (!context) {
+		if (real->cuCtxPushCurrent_v2(handle) != CUDA_SUCCESS)
+			return NULL;
+		context = enter(handle);
+		real->cuCtxPopCurrent_v2(&current);
+	}
+	if (context && !context->ours)
+		context = primary_of(context->cuda.device);
+	return context;
 }
 
 struct gp_context *gp_context_of_pool(const struct gp_pool *pool)
@@ -235,6 +278,7 @@ static void gone(bool (*match)(const struct gp_context *, const void *),
 	}
 	if (context) {
 		__atomic_add_fetch(&generation, 1, __ATOMIC_RELEASE);
+		gp_follow_expire();
 		while (users)
 			pthread_cond_wait(&no_users, &lock);
 		pool = context->pool;
@@ -308,6 +352,16 @@ static void done(void)
 	if (--users == 0)
 		pthread_cond_broadcast(&no_users);
 	pthread_mutex_unlock(&lock);
+}
+
+void gp_context_each(void (*visit)(struct gp_context *, void *), void *arg)
+{
+	struct gp_context *list[MAX_CONTEXTS];
+	size_t n = borrow(list);
+
+	for (size_t i = 0; i < n; i++)
+		visit(list[i], arg);
+	done();
 }
 
 uint64_t gp_context_trim(CUdevice device, uint64_t bytes)

@@ -23,6 +23,17 @@ struct gp_context {
  * until the program destroys the context. Thread-safe. */
 struct gp_context *gp_context_current(void);
 
+/* The context `handle`, entered when it was not known; of a green context, or
+ * one of unknown kind, the primary context of its device. NULL: not known and
+ * not to be entered. Thread-safe. */
+struct gp_context *gp_context_known(CUcontext handle);
+
+/* Changes whenever a context comes or goes. Any thread. */
+unsigned gp_context_generation(void);
+
+/* Calls `visit` for every known context, none of which goes meanwhile. */
+void gp_context_each(void (*visit)(struct gp_context *, void *), void *arg);
+
 /* The known context with that pool, NULL if it is gone. */
 struct gp_context *gp_context_of_pool(const struct gp_pool *pool);
 

@@ -186,6 +186,162 @@ static const struct gp_driver_ops cuda_ops = {
 	.now = now,
 };
 
+/* ---- streams and events ------------------------------------------------------ */
+
+/* What a thread that captures must do before calls that touch no captured
+ * stream. */
+struct ease {
+	CUstreamCaptureMode mode;
+	bool on;
+};
+
+static inline struct ease ease(void)
+{
+	struct ease e = {.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
+
+	e.on = gp_capture_any() && gp_real()->cuThreadExchangeStreamCaptureMode(
+					   &e.mode) == CUDA_SUCCESS;
+	return e;
+}
+
+static inline int eased(struct ease *e, CUresult rc)
+{
+	if (e->on)
+		gp_real()->cuThreadExchangeStreamCaptureMode(&e->mode);
+	return to_errno(rc);
+}
+
+struct stream_call {
+	CUevent event;
+	CUstream stream;
+};
+
+static CUresult event_create_body(const struct gp_real *real, void *arg)
+{
+	return real->cuEventCreate(&((struct stream_call *)arg)->event,
+				   CU_EVENT_DISABLE_TIMING);
+}
+
+static int event_create(void *dev, uint64_t *event)
+{
+	struct stream_call call = {NULL, NULL};
+	struct ease e = ease();
+	int rc = eased(&e, in_context(dev, event_create_body, &call));
+
+	*event = (uintptr_t)call.event;
+	return rc;
+}
+
+static CUresult record_body(const struct gp_real *real, void *arg)
+{
+	const struct stream_call *call = arg;
+
+	return real->cuEventRecord(call->event, call->stream);
+}
+
+static CUresult wait_body(const struct gp_real *real, void *arg)
+{
+	const struct stream_call *call = arg;
+
+	return real->cuStreamWaitEvent(call->stream, call->event, 0);
+}
+
+/* Only the default streams mean what the current context says. */
+static inline bool is_default(uint64_t stream)
+{
+	return stream <= (uintptr_t)CU_STREAM_PER_THREAD;
+}
+
+static int record(void *dev, uint64_t event, uint64_t stream)
+{
+	struct stream_call call = {(CUevent)event, (CUstream)stream};
+	struct ease e = ease();
+
+	return eased(&e, is_default(stream)
+				 ? in_context(dev, record_body, &call)
+				 : record_body(gp_real(), &call));
+}
+
+static int wait(void *dev, uint64_t stream, uint64_t event)
+{
+	struct stream_call call = {(CUevent)event, (CUstream)stream};
+	struct ease e = ease();
+
+	return eased(&e, is_default(stream) ? in_context(dev, wait_body, &call)
+					    : wait_body(gp_real(), &call));
+}
+
+static int query(void *dev, uint64_t event)
+{
+	struct ease e = ease();
+	CUresult rc = gp_real()->cuEventQuery((CUevent)event);
+
+	(void)dev;
+	if (rc == CUDA_ERROR_NOT_READY) {
+		eased(&e, CUDA_SUCCESS);
+		return -EAGAIN;
+	}
+	return eased(&e, rc);
+}
+
+static int event_sync(void *dev, uint64_t event)
+{
+	struct ease e = ease();
+
+	(void)dev;
+	return eased(&e, gp_real()->cuEventSynchronize((CUevent)event));
+}
+
+static CUresult stream_create_body(const struct gp_real *real, void *arg)
+{
+	return real->cuStreamCreate(&((struct stream_call *)arg)->stream,
+				    CU_STREAM_NON_BLOCKING);
+}
+
+static int stream_create(void *dev, uint64_t *stream)
+{
+	struct stream_call call = {NULL, NULL};
+	struct ease e = ease();
+	int rc = eased(&e, in_context(dev, stream_create_body, &call));
+
+	*stream = (uintptr_t)call.stream;
+	return rc;
+}
+
+static CUresult stream_destroy_body(const struct gp_real *real, void *arg)
+{
+	return real->cuStreamDestroy_v2(((struct stream_call *)arg)->stream);
+}
+
+static void stream_destroy(void *dev, uint64_t stream)
+{
+	struct stream_call call = {NULL, (CUstream)stream};
+	struct ease e = ease();
+
+	eased(&e, in_context(dev, stream_destroy_body, &call));
+}
+
+static bool is_capturing(void *dev, uint64_t stream)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+	(void)dev;
+	return gp_real()->cuStreamIsCapturing((CUstream)stream, &status) ==
+		       CUDA_SUCCESS &&
+	       status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+static const struct gp_stream_ops cuda_streams = {
+	.event_create = event_create,
+	.record = record,
+	.wait = wait,
+	.query = query,
+	.event_sync = event_sync,
+	.stream_create = stream_create,
+	.stream_destroy = stream_destroy,
+	.is_capturing = is_capturing,
+};
+
 static bool attribute(CUdevice device, CUdevice_attribute which)
 {
 	int value = 0;
@@ -206,11 +362,15 @@ int gp_cuda_driver_init(struct gp_cuda_driver *cuda, CUcontext context,
 	cuda->context = context;
 	cuda->device = device;
 	cuda->driver.ops = &cuda_ops;
+	cuda->driver.streams = &cuda_streams;
 	cuda->driver.dev = cuda;
 	rc = to_errno(real->cuDeviceTotalMem_v2(&total, device));
 	if (rc)
 		return rc;
 	cuda->driver.total_bytes = total;
+	cuda->host_sees_all = attribute(
+		device,
+		CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
 	cuda->driver.granularity = 2u << 20;
 	cuda->driver.has_vmm = attribute(
 		device,

@@ -12,6 +12,8 @@ struct gp_cuda_driver {
 	CUcontext context;
 	CUdevice device;
 	CUmemAllocationProp prop; /* of every handle; immutable */
+	/* Kernels and the host share all memory, by their page tables. */
+	bool host_sees_all;
 };
 
 /* Fill *cuda for a context of `device`. Asks the driver about the device.

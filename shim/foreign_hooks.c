@@ -4,6 +4,7 @@
  * more, whoever asked.
  */
 #include "shim/context.h"
+#include "shim/follow.h"
 #include "shim/foreign.h"
 #include "shim/hooks.h"
 #include "shim/state.h"
@@ -28,10 +29,14 @@ static bool uncount(uint64_t key, struct gp_foreign *entry)
 CUresult cuMemAllocAsync(CUdeviceptr *address, size_t bytes, CUstream stream)
 {
 	const struct gp_real *real = gp_real();
-	CUresult rc = real->cuMemAllocAsync(address, bytes, stream);
+	struct gp_work work;
+	CUresult rc;
 
+	gp_work_begin(&work, GP_WORK_ID_cuMemAllocAsync, stream, NULL, NULL);
+	rc = real->cuMemAllocAsync(address, bytes, stream);
 	if (gp_context_made_room(rc))
 		rc = real->cuMemAllocAsync(address, bytes, stream);
+	gp_work_end(&work, rc);
 	if (rc == CUDA_SUCCESS)
 		count(GP_KIND_async, *address, bytes);
 	return rc;
@@ -41,10 +46,15 @@ CUresult cuMemAllocAsync_ptsz(CUdeviceptr *address, size_t bytes,
 			      CUstream stream)
 {
 	const struct gp_real *real = gp_real();
-	CUresult rc = real->cuMemAllocAsync_ptsz(address, bytes, stream);
+	struct gp_work work;
+	CUresult rc;
 
+	gp_work_begin(&work, GP_WORK_ID_cuMemAllocAsync_ptsz, stream, NULL,
+		      NULL);
+	rc = real->cuMemAllocAsync_ptsz(address, bytes, stream);
 	if (gp_context_made_room(rc))
 		rc = real->cuMemAllocAsync_ptsz(address, bytes, stream);
+	gp_work_end(&work, rc);
 	if (rc == CUDA_SUCCESS)
 		count(GP_KIND_async, *address, bytes);
 	return rc;
@@ -54,12 +64,16 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes,
 				 CUmemoryPool pool, CUstream stream)
 {
 	const struct gp_real *real = gp_real();
-	CUresult rc =
-		real->cuMemAllocFromPoolAsync(address, bytes, pool, stream);
+	struct gp_work work;
+	CUresult rc;
 
+	gp_work_begin(&work, GP_WORK_ID_cuMemAllocFromPoolAsync, stream, NULL,
+		      NULL);
+	rc = real->cuMemAllocFromPoolAsync(address, bytes, pool, stream);
 	if (gp_context_made_room(rc))
 		rc = real->cuMemAllocFromPoolAsync(address, bytes, pool,
 						   stream);
+	gp_work_end(&work, rc);
 	if (rc == CUDA_SUCCESS)
 		count(GP_KIND_async, *address, bytes);
 	return rc;
@@ -69,12 +83,16 @@ CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *address, size_t bytes,
 				      CUmemoryPool pool, CUstream stream)
 {
 	const struct gp_real *real = gp_real();
-	CUresult rc = real->cuMemAllocFromPoolAsync_ptsz(address, bytes, pool,
-							 stream);
+	struct gp_work work;
+	CUresult rc;
 
+	gp_work_begin(&work, GP_WORK_ID_cuMemAllocFromPoolAsync_ptsz, stream,
+		      NULL, NULL);
+	rc = real->cuMemAllocFromPoolAsync_ptsz(address, bytes, pool, stream);
 	if (gp_context_made_room(rc))
 		rc = real->cuMemAllocFromPoolAsync_ptsz(address, bytes, pool,
 							stream);
+	gp_work_end(&work, rc);
 	if (rc == CUDA_SUCCESS)
 		count(GP_KIND_async, *address, bytes);
 	return rc;
@@ -89,8 +107,10 @@ CUresult cuMemAllocManaged(CUdeviceptr *address, size_t bytes, unsigned flags)
 
 	if (gp_context_made_room(rc))
 		rc = real->cuMemAllocManaged(address, bytes, flags);
-	if (rc == CUDA_SUCCESS)
+	if (rc == CUDA_SUCCESS) {
 		count(GP_KIND_managed, *address, bytes);
+		gp_follow_managed();
+	}
 	return rc;
 }
 

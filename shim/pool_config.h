@@ -14,6 +14,9 @@ _Static_assert((int)GP_CONF_KEEP == (int)GP_CACHE_KEEP &&
 		       (int)GP_CONF_DECAY == (int)GP_CACHE_DECAY &&
 		       (int)GP_CONF_NONE == (int)GP_CACHE_NONE,
 	       "the two enums mean the same");
+_Static_assert((int)GP_CONF_BARRIER_ALWAYS == (int)GP_BARRIER_ALWAYS &&
+		       (int)GP_CONF_BARRIER_NEVER == (int)GP_BARRIER_NEVER,
+	       "these too");
 _Static_assert(GP_CONF_DIVISIONS == GP_DIVISIONS, "as do the arrays");
 
 static inline void gp_pool_config_from(struct gp_pool_config *config,
@@ -29,6 +32,8 @@ static inline void gp_pool_config_from(struct gp_pool_config *config,
 	config->max_non_split_rounding = conf->max_non_split_rounding;
 	config->garbage_collection_threshold =
 		conf->garbage_collection_threshold;
+	config->sync = conf->reuse == GP_CONF_REUSE_SYNC;
+	config->barrier = (enum gp_free_barrier)conf->free_barrier;
 	memcpy(config->roundup_power2_divisions, conf->roundup_power2_divisions,
 	       sizeof(config->roundup_power2_divisions));
 	config->check = conf->check;

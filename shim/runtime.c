@@ -16,6 +16,7 @@
 
 #include "shim/alloc.h"
 #include "shim/capture.h"
+#include "shim/follow.h"
 #include "shim/hooks.h"
 #include "shim/state.h"
 #include "pool/pool.h"
@@ -300,13 +301,16 @@ cudaError_t cudaFree(void *address)
 	CUresult rc;
 
 	if (may_answer() &&
-	    gp_serve_free((CUdeviceptr)address, &rc) == GP_SERVED) {
+	    gp_serve_free((CUdeviceptr)address, __builtin_return_address(0),
+			  &rc) == GP_SERVED) {
 		if (__builtin_expect(rc == CUDA_SUCCESS, 1))
 			return cudaSuccess;
 		gp_repeat_answer(rc);
 	}
 	real = slow_runtime(__builtin_return_address(0));
+	gp_free_caller = __builtin_return_address(0);
 	error = real ? real->cudaFree(address) : cudaErrorInitializationError;
+	gp_free_caller = NULL;
 	gp_forget_answer();
 	return error;
 }

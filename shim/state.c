@@ -16,6 +16,7 @@
 #include "conf/conf.h"
 #include "shim/reporter.h"
 #include "shim/state.h"
+#include "shim/work.h"
 #include "stats/log.h"
 
 int gp_phase_now = GP_COLD;
@@ -49,6 +50,8 @@ __attribute__((constructor)) static void remember(void)
 		start_dir[0] = '\0';
 	if (text)
 		conf_text = strdup(text);
+	/* Work is watched from the first on, also where nothing is looked up. */
+	gp_may_intercept();
 	errno = saved;
 }
 
@@ -67,6 +70,11 @@ bool gp_may_intercept(void)
 		pthread_mutex_lock(&probe_lock);
 		gp_conf_parse(conf_text, &probe, NULL, NULL);
 		on = probe.enabled;
+		/* From the first submission on; there may be some before the
+		 * first memory call. */
+		if (on && probe.backend == GP_BACKEND_NATIVE &&
+		    probe.reuse == GP_CONF_REUSE_AUTO)
+			gp_work_watch(true);
 		pthread_mutex_unlock(&probe_lock);
 		__atomic_store_n(&enabled_once, on, __ATOMIC_RELAXED);
 	}

@@ -1,11 +1,13 @@
 /*
- * What happens with the work that the program submits: for now it is counted,
- * by class.
+ * What happens with the work that the program submits: it is counted, by
+ * class, and shown to the order of its context (follow.h).
  *
  * A thread counts in a block of its own, with plain additions; the last block
  * is shared by all threads that came too late for one.
  */
 #include "shim/work.h"
+
+#include "shim/follow.h"
 
 #define NUM_BLOCKS 64
 
@@ -83,12 +85,13 @@ void gp_work_enter(struct gp_work *work, enum gp_work_id id, CUstream stream,
 	work->stream = stream ? stream : row->default_stream;
 	work->object = object;
 	work->event = event;
+	work->slot = NULL;
+	work->proves = false;
 	count(row->class);
+	gp_follow_begin(work, row);
 }
 
 void gp_work_leave(struct gp_work *work, CUresult rc)
 {
-	/* Counted when it began; the answer changes nothing. */
-	(void)work;
-	(void)rc;
+	gp_follow_end(work, &gp_work_rows[work->id], rc);
 }

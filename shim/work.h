@@ -80,6 +80,10 @@ struct gp_work {
 	CUstream stream;
 	CUevent event; /* NULL where the class has none */
 	void *object;  /* by class, else NULL */
+	/* follow.c: who submits; whether the answer will prove something (then
+	 * its proof is the thread's), or tell of a capture. */
+	struct gp_slot *slot;
+	bool proves;
 };
 
 /* Whether calls are watched. Synchronization: atomic, relaxed; a call that

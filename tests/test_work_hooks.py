@@ -221,6 +221,20 @@ COUNTS = '''
 #include <stdio.h>
 #include "shim/work.h"
 
+void gp_follow_begin(struct gp_work *work, const struct gp_work_row *row)
+{
+    (void)work;
+    (void)row;
+}
+
+void gp_follow_end(struct gp_work *work, const struct gp_work_row *row,
+                   CUresult rc)
+{
+    (void)work;
+    (void)row;
+    (void)rc;
+}
+
 #define THREADS 100
 #define CALLS   1000
 

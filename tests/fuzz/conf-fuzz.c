@@ -55,6 +55,9 @@ static void expect_valid(const struct gp_conf *conf)
 	       "a signal that cannot be caught");
 	expect(conf->backend <= GP_BACKEND_PASSTHROUGH, "backend");
 	expect(conf->cache_policy <= GP_CONF_NONE, "cache_policy");
+	expect(conf->reuse <= GP_CONF_REUSE_SYNC, "reuse");
+	expect(conf->free_order <= GP_CONF_ORDER_REUSE, "free_order");
+	expect(conf->free_barrier <= GP_CONF_BARRIER_NEVER, "free_barrier");
 	expect(memchr(conf->report_dir, 0, sizeof(conf->report_dir)) != NULL,
 	       "report_dir is not terminated");
 	expect(conf->decay_ms >= 10 && conf->decay_ms <= 86400000, "decay_ms");

@@ -1,0 +1,232 @@
+/* Submissions; see follow.h. */
+#include "shim/follow.h"
+
+#include "pool/order.h"
+#include "shim/capture.h"
+#include "shim/context.h"
+#include "shim/follow_impl.h"
+#include "shim/names.h"
+#include "shim/state.h"
+
+#define cold      __attribute__((noinline, cold))
+#define likely(x) __builtin_expect(!!(x), 1)
+#define RECENT    16
+
+/* Synchronization: atomic. */
+static unsigned generation = 1;
+
+/* A stream that this thread used; `context` only where the handle is that of a
+ * default stream. */
+static __thread struct recent {
+	CUstream stream;
+	CUcontext context;
+	unsigned generation;
+	struct gp_slot *slot;
+} recent[RECENT];
+
+unsigned gp_follow_generation(void)
+{
+	return __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
+}
+
+void gp_follow_expire(void)
+{
+	__atomic_add_fetch(&generation, 1, __ATOMIC_RELEASE);
+}
+
+static inline bool is_default(CUstream stream)
+{
+	return (uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD;
+}
+
+/* ---- finding the slot ---------------------------------------------------------- */
+
+/* The context that the stream belongs to. */
+static struct gp_context *context_of(CUstream stream)
+{
+	CUcontext handle = NULL;
+
+	if (is_default(stream))
+		return gp_context_current();
+	if (gp_real()->cuStreamGetCtx(stream, &handle) != CUDA_SUCCESS)
+		return NULL;
+	return gp_context_known(handle);
+}
+
+struct gp_order *gp_follow_order(const struct gp_context *context)
+{
+	struct gp_order *order;
+
+	if (!context || !context->pool)
+		return NULL;
+	order = gp_pool_order(context->pool);
+	return __atomic_load_n(&order->sync, __ATOMIC_RELAXED) ? NULL : order;
+}
+
+static bool is_blocking(CUstream stream)
+{
+	unsigned flags = 0;
+
+	if (is_default(stream))
+		return stream == CU_STREAM_PER_THREAD;
+	return gp_real()->cuStreamGetFlags(stream, &flags) == CUDA_SUCCESS &&
+	       !(flags & CU_STREAM_NON_BLOCKING);
+}
+
+static struct recent *place(CUstream stream)
+{
+	return &recent[(uintptr_t)stream * 0x9e3779b97f4a7c15ull >> 60];
+}
+
+static cold struct gp_slot *find(CUstream stream, CUcontext context)
+{
+	unsigned now = gp_follow_generation();
+	struct gp_order *order;
+	struct recent *r;
+
+	if (!gp_active())
+		return NULL;
+	order = gp_follow_order(context_of(stream));
+	r = place(stream);
+	r->slot = order ? gp_order_slot(order, (uintptr_t)stream,
+					is_blocking(stream))
+			: NULL;
+	r->stream = stream;
+	r->context = context;
+	r->generation = now;
+	return r->slot;
+}
+
+struct gp_slot *gp_follow_slot(CUstream stream)
+{
+	struct recent *r = place(stream);
+	CUcontext context = NULL;
+
+	if (is_default(stream) &&
+	    gp_real()->cuCtxGetCurrent(&context) != CUDA_SUCCESS)
+		return NULL;
+	if (likely(r->stream == stream && r->context == context &&
+		   r->generation == gp_follow_generation()))
+		return r->slot;
+	return find(stream, context);
+}
+
+/* ---- submissions ----------------------------------------------------------------- */
+
+/* Work in a stream that captures is none. */
+static cold bool is_captured(struct gp_slot *slot)
+{
+	struct gp_stream *stream = slot->stream;
+
+	return __atomic_load_n(&stream->capturing, __ATOMIC_ACQUIRE) &&
+	       gp_order_captures(stream);
+}
+
+static inline void submit(struct gp_work *work)
+{
+	struct gp_slot *slot = gp_follow_slot(work->stream);
+
+	if (!slot || (gp_capture_any() && is_captured(slot)))
+		return;
+	work->slot = slot;
+	gp_order_begin(slot);
+}
+
+/* [14] Another thread cannot record in this one's default stream, nor in the
+ * legacy one while a blocking stream captures. */
+static cold void set_off_own(struct gp_slot *slot)
+{
+	gp_order_set_off(slot->stream->order, slot->stream, false);
+}
+
+static inline void submitted(struct gp_work *work,
+			     const struct gp_work_row *row, CUresult rc)
+{
+	struct gp_slot *slot = work->slot;
+
+	gp_order_end(slot);
+	if (__builtin_expect((row->flags & GP_WORK_HOST) != 0, 0) &&
+	    rc == CUDA_SUCCESS)
+		gp_order_shows(slot);
+	if (gp_capture_any() && work->stream == CU_STREAM_PER_THREAD)
+		set_off_own(slot);
+}
+
+/* A wait may draw its stream into the capture that the event belongs to. */
+static void wait_begins(struct gp_work *work)
+{
+	submit(work);
+	if (!work->slot || !gp_capture_any())
+		return;
+	work->proves = true;
+	gp_order_set_off(work->slot->stream->order, work->slot->stream, true);
+}
+
+static void wait_ended(struct gp_work *work)
+{
+	struct gp_slot *slot = work->slot;
+	struct gp_stream *stream = slot->stream;
+
+	gp_order_end(slot);
+	if (!work->proves)
+		return;
+	gp_order_set_off_ended(stream);
+	if (is_captured(slot)) /* then the wait is no work either */
+		gp_slot_drain(slot, slot->finished);
+	else if (work->stream == CU_STREAM_PER_THREAD)
+		set_off_own(slot);
+}
+
+void gp_follow_begin(struct gp_work *work, const struct gp_work_row *row)
+{
+	switch (row->class) {
+	case GP_WORK_SUBMIT:
+	case GP_WORK_GRAPH:
+	case GP_WORK_SYNC_SET:
+	case GP_WORK_EVENT_RECORD:
+		submit(work);
+		break;
+	case GP_WORK_SYNC_COPY:
+		submit(work);
+		gp_follow_wait_begins(work, row);
+		break;
+	case GP_WORK_STREAM_WAIT:
+		wait_begins(work);
+		break;
+	case GP_WORK_NUM_CLASSES:
+		break;
+	default:
+		gp_follow_wait_begins(work, row);
+	}
+}
+
+void gp_follow_end(struct gp_work *work, const struct gp_work_row *row,
+		   CUresult rc)
+{
+	switch (row->class) {
+	case GP_WORK_SUBMIT:
+	case GP_WORK_GRAPH:
+	case GP_WORK_SYNC_SET:
+		if (work->slot)
+			submitted(work, row, rc);
+		break;
+	case GP_WORK_SYNC_COPY:
+		if (work->slot)
+			submitted(work, row, rc);
+		gp_follow_wait_ended(work, row, rc);
+		break;
+	case GP_WORK_EVENT_RECORD:
+		gp_follow_recorded(work, rc);
+		if (work->slot)
+			submitted(work, row, rc);
+		break;
+	case GP_WORK_STREAM_WAIT:
+		if (work->slot)
+			wait_ended(work);
+		break;
+	case GP_WORK_NUM_CLASSES:
+		break;
+	default:
+		gp_follow_wait_ended(work, row, rc);
+	}
+}

@@ -1,0 +1,48 @@
+/*
+ * Shows the order of each context's pool the work that the program submits to
+ * its streams, and what the program's own waits prove.
+ *
+ * A call's stream is found in a few entries of the calling thread. They expire
+ * together, when a stream or a context goes or comes.
+ */
+#ifndef GP_SHIM_FOLLOW_H
+#define GP_SHIM_FOLLOW_H
+
+#include "shim/work.h"
+
+struct gp_pool;
+struct gp_work_row;
+
+/* Between the program and the driver; from gp_work_enter() and _leave(). */
+void gp_follow_begin(struct gp_work *work, const struct gp_work_row *row);
+void gp_follow_end(struct gp_work *work, const struct gp_work_row *row,
+		   CUresult rc);
+
+/* What each thread knows of streams is to be looked up again. Any thread. */
+void gp_follow_expire(void);
+
+/* The calling thread's slot of a stream (normalised, see struct gp_work); NULL:
+ * its context has no pool, or the pool does not follow streams. */
+struct gp_slot *gp_follow_slot(CUstream stream);
+
+/* Around cuStreamBeginCapture. The first returns what the second wants. */
+struct gp_slot *gp_follow_capture(CUstream stream);
+void gp_follow_captured(struct gp_slot *slot);
+/* After cuStreamEndCapture. */
+void gp_follow_capture_ended(CUstream stream);
+
+/* Before cuStreamDestroy. */
+void gp_follow_destroy(CUstream stream);
+
+/* Managed memory may have come or gone. */
+void gp_follow_managed(void);
+
+/* Is the code at this return address known to order its own streams, or set to
+ * count so? */
+bool gp_follow_orders_itself(const void *caller);
+
+/* The free that is to come into the driver's entry point on this thread is made
+ * by `caller`; NULL: nobody in particular. */
+extern __thread const void *gp_free_caller;
+
+#endif

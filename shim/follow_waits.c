@@ -1,0 +1,249 @@
+/*
+ * The program's own waits and questions, and streams that go or capture; see
+ * follow.h.
+ */
+#include "pool/order.h"
+#include "shim/capture.h"
+#include "shim/context.h"
+#include "shim/events.h"
+#include "shim/follow_impl.h"
+#include "stats/kinds.h"
+
+static __thread struct gp_proof proof;
+
+/* ---- events ----------------------------------------------------------------------- */
+
+void gp_follow_recorded(struct gp_work *work, CUresult rc)
+{
+	struct gp_slot *slot = work->slot;
+	struct gp_recorded where;
+
+	if (!work->event || rc != CUDA_SUCCESS)
+		return;
+	if (!slot) {
+		gp_event_forget(work->event);
+		return;
+	}
+	where = (struct gp_recorded){
+		.order = slot->stream->order,
+		.slot = slot,
+		.serial = slot->stream->serial,
+		/* The record itself is this thread's latest submission. */
+		.finished = slot->finished + 1,
+		.made = gp_order_made(slot->stream->order),
+		.generation = gp_context_generation(),
+	};
+	gp_event_note(work->event, &where);
+}
+
+static bool look(CUevent event, struct gp_recorded *where)
+{
+	return event && gp_event_look(event, where) &&
+	       where->generation == gp_context_generation();
+}
+
+/* [18] After a cuMemFree everything before it is complete. An event older than
+ * this thread's last free must not say that it is not. */
+static void complete_event(CUevent event)
+{
+	struct gp_recorded where;
+
+	if (look(event, &where) && GP_HOLDS(QUERY_AFTER_FREE) &&
+	    gp_order_last_free(where.order) > where.made && !gp_capture_any())
+		gp_real()->cuEventSynchronize(event);
+}
+
+static void complete_stream(const struct gp_slot *slot)
+{
+	struct gp_order *order = slot->stream->order;
+	uint64_t stamp = gp_order_last_free(order);
+
+	if (stamp > gp_order_joined(slot) && GP_HOLDS(QUERY_AFTER_FREE) &&
+	    !gp_capture_any() &&
+	    gp_order_quiet_since(order, slot->stream, stamp))
+		gp_real()->cuStreamSynchronize((CUstream)slot->stream->key);
+}
+
+/* [11] */
+static void event_complete(CUevent event)
+{
+	struct gp_recorded where;
+
+	if (look(event, &where))
+		gp_order_proven_slot(where.order, where.slot, where.serial,
+				     where.finished);
+}
+
+/* ---- waits ------------------------------------------------------------------------- */
+
+static void expect_stream(struct gp_work *work)
+{
+	struct gp_slot *slot = gp_follow_slot(work->stream);
+
+	if (!slot)
+		return;
+	gp_order_expect_stream(slot->stream->order, slot->stream->key, &proof);
+	work->proves = true;
+}
+
+static void expect_context(struct gp_work *work)
+{
+	struct gp_order *order =
+		gp_follow_order(work->object ? gp_context_known(work->object)
+					     : gp_context_current());
+
+	if (!order)
+		return;
+	gp_order_expect_all(order, &proof);
+	work->proves = true;
+}
+
+/* No stream is named: every context's order is told. */
+static void touch_all(void)
+{
+	struct gp_order *order = gp_follow_order(gp_context_current());
+
+	if (order)
+		gp_order_touch(order);
+}
+
+void gp_follow_wait_begins(struct gp_work *work, const struct gp_work_row *row)
+{
+	struct gp_slot *slot;
+
+	switch (row->class) {
+	case GP_WORK_SYNC_COPY:
+		if (work->slot && row->flags & GP_WORK_DRAINS)
+			expect_stream(work);
+		break;
+	case GP_WORK_CTX_RECORD:
+	case GP_WORK_CTX_WAIT:
+	case GP_WORK_GREEN_RECORD:
+	case GP_WORK_GREEN_WAIT:
+		touch_all();
+		break;
+	case GP_WORK_STREAM_QUERY:
+		slot = gp_follow_slot(work->stream);
+		if (slot)
+			complete_stream(slot);
+		expect_stream(work);
+		break;
+	case GP_WORK_STREAM_SYNC:
+		expect_stream(work);
+		break;
+	case GP_WORK_EVENT_QUERY:
+		complete_event(work->event);
+		break;
+	case GP_WORK_EVENT_ELAPSED:
+		complete_event(work->object);
+		complete_event(work->event);
+		break;
+	case GP_WORK_CTX_SYNC:
+		expect_context(work);
+		break;
+	case GP_WORK_DESTROY:
+		if (work->event)
+			gp_event_forget(work->event);
+		break;
+	default:
+		break;
+	}
+}
+
+void gp_follow_wait_ended(struct gp_work *work, const struct gp_work_row *row,
+			  CUresult rc)
+{
+	if (rc != CUDA_SUCCESS)
+		return;
+	if (work->proves)
+		gp_order_proven(&proof);
+	switch (row->class) {
+	case GP_WORK_SYNC_COPY:
+		/* The copy waited for itself too. */
+		if (work->proves)
+			gp_order_proven_slot(work->slot->stream->order,
+					     work->slot,
+					     work->slot->stream->serial,
+					     work->slot->finished);
+		break;
+	case GP_WORK_EVENT_SYNC:
+	case GP_WORK_EVENT_QUERY:
+		event_complete(work->event);
+		break;
+	case GP_WORK_EVENT_ELAPSED:
+		event_complete(work->object);
+		event_complete(work->event);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- captures, streams that go ------------------------------------------------------ */
+
+struct gp_slot *gp_follow_capture(CUstream stream)
+{
+	struct gp_slot *slot = gp_follow_slot(stream);
+
+	if (!slot)
+		return NULL;
+	if (slot->stream->blocking)
+		gp_order_set_off_legacy(slot->stream->order);
+	gp_order_set_off(slot->stream->order, slot->stream, true);
+	return slot;
+}
+
+void gp_follow_captured(struct gp_slot *slot)
+{
+	if (slot)
+		gp_order_set_off_ended(slot->stream);
+}
+
+void gp_follow_capture_ended(CUstream stream)
+{
+	struct gp_slot *slot = gp_follow_slot(stream);
+
+	if (slot)
+		gp_order_recheck(slot->stream->order);
+}
+
+static void destroy_in(struct gp_context *context, void *arg)
+{
+	struct gp_order *order = gp_follow_order(context);
+	struct gp_stream *stream;
+
+	if (!order)
+		return;
+	stream = gp_order_known(order, (uintptr_t)arg);
+	if (!stream)
+		return;
+	gp_order_set_off(order, stream, false);
+	/* Before the driver destroys it: the handle may come back at once, on
+	 * another thread. */
+	gp_order_forget(order, stream);
+	gp_follow_expire();
+}
+
+void gp_follow_destroy(CUstream stream)
+{
+	if ((uintptr_t)stream > (uintptr_t)CU_STREAM_PER_THREAD)
+		gp_context_each(destroy_in, stream);
+}
+
+static void see_all(struct gp_context *context, void *arg)
+{
+	if (context->pool)
+		gp_order_host_sees_all(gp_pool_order(context->pool),
+				       *(bool *)arg ||
+					       context->cuda.host_sees_all);
+}
+
+void gp_follow_managed(void)
+{
+	struct gp_kind_stats managed;
+	bool any;
+
+	gp_kind_get(GP_KIND_managed, &managed);
+	any = managed.count.current != 0;
+	gp_context_each(see_all, &any);
+}
