@@ -72,7 +72,7 @@ static void head(struct gp_emit *emit, const struct gp_report *report)
 	} reasons[] = {
 		[GP_REPORT_EXIT] = {"exit", "at exit"},
 		[GP_REPORT_SIGNAL] = {"signal", "on a signal"},
-		[GP_REPORT_OOM] = {"oom", "out of memory"},
+		[GP_REPORT_OOM] = {"oom", ", out of memory"},
 	};
 	char name[sizeof(report->exe)];
 

@@ -50,8 +50,8 @@ struct gp_report {
 	int oom_device;
 	char oom_call[48]; /* "cuMemAlloc_v2" */
 
-	/* Calls of the program that gpupool answered without the driver seeing
-	 * them, and the calls its pools made instead. */
+	/* Calls of the program that the pools answered, refusals included, and
+	 * the driver calls they made to get, map and give back memory. */
 	uint64_t calls_saved;
 	uint64_t driver_calls;
 

@@ -54,7 +54,7 @@ static void gauge(struct gp_emit *emit, const char *label, enum gp_unit unit,
 #define LABEL_requested_bytes "Requested"
 #define LABEL_reserved_bytes  "Reserved"
 #define LABEL_allocation      "Allocations"
-#define LABEL_segment         "Segments"
+#define LABEL_segment         "Handles or segments"
 
 static void gauges(struct gp_emit *emit, const struct gp_pool_stats *stats)
 {

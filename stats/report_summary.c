@@ -60,7 +60,12 @@ static void left(struct gp_emit *emit, const struct gp_report *report,
 	gp_emit_words(emit,
 		      at_exit ? "together had not been freed." : "together.");
 	gp_emit_hide(emit, !any);
-	gp_emit_words(emit, at_exit ? "The pool still had" : "The pool has");
+	if (report->num_pools > 1)
+		gp_emit_words(emit, at_exit ? "The pools still had"
+					    : "The pools have");
+	else
+		gp_emit_words(emit,
+			      at_exit ? "The pool still had" : "The pool has");
 	gp_emit_number(emit, "reserved_bytes", GP_UNIT_BYTES,
 		       totals->reserved.current);
 	gp_emit_words(emit, "reserved,");
@@ -72,12 +77,17 @@ static void left(struct gp_emit *emit, const struct gp_report *report,
 static void saved(struct gp_emit *emit, const struct gp_report *report,
 		  const struct gp_report_totals *totals)
 {
+	/* Waits are driver calls too, and not among these. */
+	gp_emit_hide(emit, report->calls_saved == 0);
+	gp_emit_words(emit, "For");
 	gp_emit_number(emit, "calls_saved", GP_UNIT_COUNT, report->calls_saved);
-	gp_emit_words(emit, "calls of the program were answered without the "
-			    "driver; the pool made");
+	gp_emit_words(emit, report->calls_saved == 1 ? "call of the program"
+						     : "calls of the program");
+	gp_emit_words(emit, "the driver was called");
 	gp_emit_number(emit, "driver_calls", GP_UNIT_COUNT,
 		       report->driver_calls);
-	gp_emit_words(emit, "driver calls of its own, which took");
+	gp_emit_words(emit, report->driver_calls == 1 ? "time" : "times");
+	gp_emit_words(emit, "to get or give back memory, which took");
 	gp_emit_number(emit, "driver_ns", GP_UNIT_NS, totals->driver_ns);
 	gp_emit_words(emit, ".");
 	gp_emit_hide(emit, totals->num_ooms == 0);
@@ -89,10 +99,14 @@ static void saved(struct gp_emit *emit, const struct gp_report *report,
 	gp_emit_hide(emit, false);
 }
 
-static void outside(struct gp_emit *emit, const struct gp_report_totals *totals)
+static void outside(struct gp_emit *emit, const struct gp_report *report,
+		    const struct gp_report_totals *totals)
 {
+	const bool at_exit = report->reason == GP_REPORT_EXIT;
+
 	gp_emit_hide(emit, totals->passthrough_device == 0);
-	gp_emit_words(emit, "Outside the pool, the process holds");
+	gp_emit_words(emit, at_exit ? "Outside the pool, the process still held"
+				    : "Outside the pool, the process holds");
 	gp_emit_number(emit, "passthrough_device_bytes", GP_UNIT_BYTES,
 		       totals->passthrough_device);
 	gp_emit_words(emit, "of device memory.");
@@ -110,6 +124,6 @@ void gp_report_summary(struct gp_emit *emit, const struct gp_report *report,
 	held(emit, report, totals);
 	left(emit, report, totals);
 	saved(emit, report, totals);
-	outside(emit, totals);
+	outside(emit, report, totals);
 	gp_emit_line(emit);
 }

@@ -127,7 +127,7 @@ def show(demo):
         '%.1f times as fast' % (seconds[0] / seconds[1]))
     row('checksum', plain[0][1], ours[0][1],
         'equal' if len(sums) == 1 else 'NOT EQUAL')
-    row('driver calls', saved, made, '%d saved' % (saved - made))
+    row('memory calls', saved, made, '%d saved' % (saved - made))
     print('\nThe report that gpupool wrote when the example ended:\n')
     print(demo.report('txt'), end='')
     if len(sums) != 1:

@@ -208,6 +208,7 @@ static void test_nothing_used(void **state)
 	(void)state;
 	report->num_pools = 0;
 	report->num_notes = 0;
+	report->calls_saved = report->driver_calls = 0;
 	memset(report->kinds, 0, sizeof(report->kinds));
 	/* The clock was set back meanwhile. */
 	report->now_unix_ns = report->start_unix_ns - 1;
@@ -216,6 +217,7 @@ static void test_nothing_used(void **state)
 	has("Outside the pool ---------------- Nothing.");
 	lacks("Notes");
 	lacks("Device");
+	lacks("the driver was called");
 	print(report, true);
 	has("\"pools\": [],");
 	has("\"notes\": []");
