@@ -52,6 +52,8 @@ EXPANDABLE = [('expandable', conf) for conf in (
     'roundup_power2_divisions:16',
 )]
 
+STDIN = 'standard input'
+
 # A saving below this share is not worth a setting.
 SLACK = 0.002
 
@@ -117,7 +119,9 @@ def play(replay, trace, memory, policy, conf):
                           stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
     if done.returncode:
         text = done.stderr.decode('utf-8', 'replace').strip()
-        raise Problem(text.replace('gpupool-replay: ', '', 1)
+        text = text.replace('gpupool-replay: ', '', 1)
+        raise Problem(text.replace('gpupool-replay --help',
+                                   'gpupool advise --help')
                       or 'gpupool-replay ended with %d' % done.returncode,
                       done.returncode if done.returncode > 0 else 125)
     return Run(policy, conf, json.loads(done.stdout.decode()))
@@ -219,7 +223,8 @@ def advise(args, trace):
         print_json(args.trace, runs, ours, theirs, default)
         return
     print('%s: %d operations, peak live %.0f MiB\n' % (
-        args.trace, default.ops, default.live / MIB))
+        STDIN if args.trace == '-' else args.trace, default.ops,
+        default.live / MIB))
     print_table(runs, default)
     print_best(ours, theirs, default)
 
@@ -256,6 +261,6 @@ def main(argv):
         try:
             advise(args, file.name)
         except Problem as problem:
-            raise Problem(str(problem).replace(file.name, '-'),
+            raise Problem(str(problem).replace(file.name, STDIN),
                           problem.status)
     return 0

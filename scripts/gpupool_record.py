@@ -22,8 +22,8 @@ def record(options):
     written = [path for path in traces(pattern)
                if os.path.getmtime(path) >= began - 1]
     if not written:
-        gpupool_run.say('no trace: the program allocated no device memory '
-                        'that gpupool saw')
+        gpupool_run.say('no trace: unless a line above says why, gpupool saw '
+                        'no allocation of device memory')
     for path in written:
         gpupool_run.say('%s (%d lines); next: gpupool advise %s' % (
             path, count_lines(path), os.path.relpath(path)))

@@ -65,8 +65,11 @@ def report_setting(path):
     path = os.path.abspath(path)
     try:
         os.makedirs(path, exist_ok=True)
+    except FileExistsError:
+        raise Problem('--report %s: this is not a directory' % path)
     except OSError as error:
-        raise Problem('--report %s: %s' % (path, error.strerror))
+        raise Problem('--report %s: cannot make the directory: %s'
+                      % (path, error.strerror))
     if any(c in path for c in ' ,:[]"\\\t\n'):
         path = '"%s"' % path.replace('\\', r'\\').replace('"', r'\"')
     return 'report_dir:' + path
