@@ -89,7 +89,9 @@ help:
 	@echo 'make work-table    the hooks of new cuda.h entry points'
 	@echo 'make gpu-test      programs on a real card, plain and preloaded'
 	@echo 'make gpu-bench     timings on a real card'
+	@echo 'make format        clang-format over the sources'
 	@echo 'make install       PREFIX=/usr/local'
+	@echo 'make clean         removes build/'
 	@echo 'settings           CC CUDA_HOME PREFIX PYTHON SAN V=1 DEBUG=1'
 
 # ---- CUDA headers (no CUDA library is ever linked) ----------------------
@@ -265,14 +267,22 @@ format:
 	clang-format -i $(LINT_SRC) $(LINT_HDR)
 
 # A running program keeps the old file: the library is replaced by rename.
+# The linker's cache is asked whether LD_PRELOAD finds the bare name.
+TO = $(DESTDIR)$(PREFIX)
 install: $(LIB) $(REPLAY)
-	$(Q)mkdir -p $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/gpupool
-	$(Q)install -m 755 $(LIB) $(DESTDIR)$(PREFIX)/lib/.libgpupool.so.new
-	$(Q)mv -f $(DESTDIR)$(PREFIX)/lib/.libgpupool.so.new $(DESTDIR)$(PREFIX)/lib/libgpupool.so
-	$(if $(REPLAY),$(Q)install -m 755 $(REPLAY) $(DESTDIR)$(PREFIX)/bin/)
-	$(Q)install -m 644 scripts/*.py $(DESTDIR)$(PREFIX)/lib/gpupool/
-	$(Q)install -m 755 scripts/gpupool $(DESTDIR)$(PREFIX)/bin/gpupool
-	$(if $(DESTDIR),,$(Q)ldconfig || echo 'gpupool: ldconfig failed (not root?): use the full path in LD_PRELOAD' >&2)
+	$(say) INSTALL '$(TO)/lib/libgpupool.so'
+	$(Q)mkdir -p '$(TO)/lib/gpupool' '$(TO)/bin'
+	$(Q)install -m 755 $(LIB) '$(TO)/lib/.libgpupool.so.new'
+	$(Q)mv -f '$(TO)/lib/.libgpupool.so.new' '$(TO)/lib/libgpupool.so'
+	$(if $(REPLAY),$(say) INSTALL '$(TO)/bin/gpupool-replay')
+	$(if $(REPLAY),$(Q)install -m 755 $(REPLAY) '$(TO)/bin/')
+	$(say) INSTALL '$(TO)/bin/gpupool'
+	$(Q)install -m 644 scripts/*.py '$(TO)/lib/gpupool/'
+	$(Q)install -m 755 scripts/gpupool '$(TO)/bin/gpupool'
+	$(if $(DESTDIR),,$(Q)ldconfig 2>/dev/null; \
+		found=$$(ldconfig -p 2>/dev/null | sed -n 's/.*libgpupool\.so .*=> //p' | head -n 1); \
+		test "$$found" -ef '$(TO)/lib/libgpupool.so' || \
+		echo 'gpupool: the linker does not look there (or ldconfig needs root): give LD_PRELOAD the full path' >&2)
 
 clean:
 	rm -rf build
