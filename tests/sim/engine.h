@@ -73,6 +73,10 @@ void sim_drain(struct sim_ctx *ctx);
 void sim_barrier_begin(struct sim_ctx *ctx);
 void sim_barrier_end(struct sim_ctx *ctx);
 bool sim_idle(const struct sim_ctx *ctx);
+/* The same two for what the legacy stream stands for: it and all streams
+ * that it waits for. */
+void sim_drain_blocking(struct sim_ctx *ctx);
+bool sim_blocking_idle(struct sim_ctx *ctx);
 /* Wait for anything to happen. */
 void sim_wait_more(void);
 

@@ -103,18 +103,13 @@ CUresult sim_stream_destroy(CUstream handle)
 	return err;
 }
 
-/* Everything the stream has now, and what it is ordered behind. *op: a
- * reference; NULL: nothing. locked. */
-static CUresult tail_of(struct sim_stream *stream, struct sim_op **op)
+static CUresult query(struct sim_stream *stream)
 {
-	struct sim_work mark = {.kind = SIM_W_MARK, .program = true};
-
-	*op = NULL;
-	if (stream->legacy)
-		return sim_submit(stream, &mark, op);
-	*op = stream->tail;
-	if (*op)
-		sim_op_ref(*op);
+	if (stream->legacy ? !sim_blocking_idle(stream->ctx)
+			   : stream->tail != NULL)
+		return CUDA_ERROR_NOT_READY;
+	if (sim_oracle_on())
+		sim_oracle_idle(stream);
 	return CUDA_SUCCESS;
 }
 
@@ -122,25 +117,31 @@ CUresult sim_stream_query(CUstream handle)
 {
 	CUresult err = CUDA_ERROR_INVALID_HANDLE;
 	struct sim_stream *stream;
-	struct sim_op *op;
 
 	sim_lock();
 	stream = sim_stream_of(handle);
 	if (stream)
 		err = sim_capture_sync(stream);
 	if (!err)
-		err = tail_of(stream, &op);
-	if (!err && !op && sim_oracle_on())
-		sim_oracle_idle(stream);
-	if (!err && op) {
-		if (op->state != SIM_DONE)
-			err = CUDA_ERROR_NOT_READY;
-		else if (sim_oracle_on())
-			sim_oracle_host_knows(op);
-		sim_op_unref(op);
-	}
+		err = query(stream);
 	sim_unlock();
 	return err;
+}
+
+/* For all that the stream has now. It may go meanwhile. locked. */
+static void wait(struct sim_stream *stream)
+{
+	struct sim_op *tail = stream->tail;
+
+	if (stream->legacy) {
+		sim_drain_blocking(stream->ctx);
+	} else if (tail) {
+		sim_op_ref(tail);
+		sim_op_wait(tail);
+		sim_op_unref(tail);
+	} else if (sim_oracle_on()) {
+		sim_oracle_idle(stream);
+	}
 }
 
 CUresult sim_stream_synchronize(CUstream handle)
@@ -148,20 +149,14 @@ CUresult sim_stream_synchronize(CUstream handle)
 	CUresult err = CUDA_ERROR_INVALID_HANDLE;
 	struct sim_stream *stream;
 	struct sim_ctx *ctx;
-	struct sim_op *op;
 
 	sim_lock();
 	stream = sim_stream_of(handle);
 	if (stream)
 		err = sim_capture_sync(stream);
-	if (!err)
-		err = tail_of(stream, &op);
-	if (!err && !op && sim_oracle_on())
-		sim_oracle_idle(stream);
-	if (!err && op) {
-		ctx = stream->ctx; /* the stream may go while we wait */
-		sim_op_wait(op);
-		sim_op_unref(op);
+	if (!err) {
+		ctx = stream->ctx;
+		wait(stream);
 		err = ctx->sticky;
 	}
 	if (!err)

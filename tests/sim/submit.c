@@ -176,14 +176,16 @@ void sim_op_wait(struct sim_op *op)
 		sim_oracle_host_knows(op);
 }
 
-static bool has_work(const struct sim_ctx *ctx, uint64_t until)
+/* Of work up to `until`; only of streams that the legacy one waits for? */
+static bool has_work(const struct sim_ctx *ctx, uint64_t until, bool blocking)
 {
 	struct sim_list *l;
 
 	for (l = sim.active.next; l != &sim.active; l = l->next) {
 		struct sim_stream *s = sim_entry(l, struct sim_stream, active);
 
-		if (s->ctx == ctx && s->head->seq <= until)
+		if (s->ctx == ctx && s->head->seq <= until &&
+		    !(blocking && s->flags & CU_STREAM_NON_BLOCKING))
 			return true;
 	}
 	return false;
@@ -191,20 +193,45 @@ static bool has_work(const struct sim_ctx *ctx, uint64_t until)
 
 bool sim_idle(const struct sim_ctx *ctx)
 {
-	return !has_work(ctx, UINT64_MAX);
+	return !has_work(ctx, UINT64_MAX, false);
 }
 
-void sim_drain(struct sim_ctx *ctx)
+bool sim_blocking_idle(struct sim_ctx *ctx)
+{
+	struct sim_clock clock;
+
+	if (has_work(ctx, UINT64_MAX, true))
+		return false;
+	if (sim_oracle_on()) {
+		sim_oracle_drain_begin(ctx, true, &clock);
+		sim_oracle_drain_end(&clock);
+	}
+	return true;
+}
+
+static void drain(struct sim_ctx *ctx, bool blocking)
 {
 	uint64_t until = sim.next_seq;
 	struct sim_clock clock;
 
 	if (sim_oracle_on())
-		sim_oracle_drain_begin(ctx, &clock);
-	while (has_work(ctx, until) && !sim.stopping)
+		sim_oracle_drain_begin(ctx, blocking, &clock);
+	if (sim_oracle_on() && has_work(ctx, until, blocking))
+		sim_oracle_drain_waits(&clock);
+	while (has_work(ctx, until, blocking) && !sim.stopping)
 		sim_wait_more();
 	if (sim_oracle_on())
 		sim_oracle_drain_end(&clock);
+}
+
+void sim_drain(struct sim_ctx *ctx)
+{
+	drain(ctx, false);
+}
+
+void sim_drain_blocking(struct sim_ctx *ctx)
+{
+	drain(ctx, true);
 }
 
 void sim_barrier_begin(struct sim_ctx *ctx)
