@@ -23,6 +23,7 @@
  *   version:N         the driver's version             (that of cuda.h)
  *   schedule:N        no time passes: work runs in an order drawn from the
  *                     seed N, and the order oracle watches (0: in time)
+ *   history:N         an objection tells all of the last N things too (0)
  *   fail:F@N[+][=E]   the Nth call of F fails with E; with + every later
  *                     one too. E: 2 where F allocates, else 999.
  *   call_log:PATH     a line for every call

@@ -12,6 +12,7 @@ struct sim_domain {
 	struct sim_clock barrier;  /* what frees that returned stand behind */
 	struct sim_clock may;      /* what plain work may be behind by frees */
 	unsigned freeing;          /* frees under way */
+	uint64_t freed;            /* frees that returned */
 };
 
 static struct sim_strand *strands[SIM_STRANDS];
@@ -30,6 +31,7 @@ static __thread struct {
 	struct sim_domain *domain;
 	struct sim_clock behind; /* what its work has to be behind */
 	struct sim_clock frees;  /* a free: what it stands behind */
+	uint64_t freed;          /* domain->freed when it began */
 	unsigned n;
 	const struct sim_past *work[CALL_WORK];
 } call;
@@ -134,6 +136,14 @@ static void join_rules(const struct sim_stream *stream,
 	}
 }
 
+/* A call that began before a free returned may have come before it: then the
+ * free stood behind its work as well. */
+static bool may_precede_free(const struct sim_domain *domain)
+{
+	return domain->freeing || (call.inside && call.domain == domain &&
+				   call.freed != domain->freed);
+}
+
 static void check(const struct sim_past *past)
 {
 	for (unsigned i = 0; i < past->width; i++) {
@@ -208,6 +218,8 @@ void sim_oracle_submit(struct sim_op *op)
 		past->uses = uses.at;
 		past->num_uses = uses.n;
 		past->shows = uses.shows;
+		if (may_precede_free(domain))
+			domain->may.at[strand->number] = past->number;
 	}
 	past->order = keep(&strand->order);
 	past->plain = keep(&strand->plain);
@@ -264,10 +276,18 @@ void sim_oracle_host_knows(const struct sim_op *op)
 	sim_oracle_log(SIM_E_HOST, op->past, op->past->strand, NULL);
 }
 
-void sim_oracle_drain_begin(struct sim_ctx *ctx, struct sim_clock *until)
+void sim_oracle_drain_begin(struct sim_ctx *ctx, bool blocking,
+			    struct sim_clock *until)
 {
 	memset(until, 0, sizeof(*until));
-	join_reached(until, ctx);
+	for (unsigned i = 0; i < num_strands; i++)
+		if (strands[i]->ctx == ctx &&
+		    (strands[i]->blocking || !blocking))
+			join(until, &strands[i]->order);
+}
+
+void sim_oracle_drain_waits(const struct sim_clock *until)
+{
 	may_wait(until->at, num_strands);
 }
 
@@ -307,6 +327,7 @@ GPUSIM_API void gpusim_call_begin(enum gpusim_call kind)
 	call.n = 0;
 	call.domain = domain_of(ctx);
 	call.behind = call.domain->barrier;
+	call.freed = call.domain->freed;
 	if (kind == GPUSIM_FREES || kind == GPUSIM_FREES_OWN)
 		begin_free(ctx);
 	sim_unlock();
@@ -335,6 +356,7 @@ static void check_shown(void)
 static void end_free(struct sim_ctx *ctx)
 {
 	call.domain->freeing--;
+	call.domain->freed++;
 	join_reached(&call.domain->may, ctx);
 	sim_oracle_log(SIM_E_FREED, NULL, SIM_NO_STRAND, NULL);
 	if (call.kind == GPUSIM_FREES_OWN)

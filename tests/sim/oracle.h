@@ -81,8 +81,11 @@ void sim_oracle_waited(struct sim_stream *stream, const struct sim_op *op,
 /* The host is about to wait for `op`; knows it complete. */
 void sim_oracle_host_waits(const struct sim_op *op);
 void sim_oracle_host_knows(const struct sim_op *op);
-/* The same of all a context has so far, or a stream. */
-void sim_oracle_drain_begin(struct sim_ctx *ctx, struct sim_clock *until);
+/* The same of all a context has so far, or its blocking streams; of a stream
+ * that has nothing left. */
+void sim_oracle_drain_begin(struct sim_ctx *ctx, bool blocking,
+			    struct sim_clock *until);
+void sim_oracle_drain_waits(const struct sim_clock *until);
 void sim_oracle_drain_end(const struct sim_clock *until);
 void sim_oracle_idle(const struct sim_stream *stream);
 

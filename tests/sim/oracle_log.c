@@ -186,6 +186,16 @@ static void say_frees(void)
 			say(i);
 }
 
+static void say_all(void)
+{
+	size_t n = sim.settings.history;
+
+	fprintf(stderr, "  everything:\n");
+	for (size_t i = num_entries > n ? num_entries - n : 0; i < num_entries;
+	     i++)
+		say(i);
+}
+
 void sim_oracle_object(const struct sim_past *older,
 		       const struct sim_past *newer, const char *format, ...)
 {
@@ -212,6 +222,8 @@ void sim_oracle_object(const struct sim_past *older,
 		say_history(newer);
 	fprintf(stderr, "  the latest frees:\n");
 	say_frees();
+	if (sim.settings.history)
+		say_all();
 	fflush(stderr);
 	/* At once: no destructor, and nobody's stand-in for exit. */
 	syscall(SYS_exit_group, GPUSIM_OBJECTS);

@@ -31,6 +31,7 @@ static const struct key keys[] = {
 	{"alloc_us", NUMBER, AT(alloc_us), 0, 0, 60000000},
 	{"free_us", NUMBER, AT(free_us), 0, 0, 60000000},
 	{"schedule", NUMBER, AT(schedule), 0, 0, UINT32_MAX},
+	{"history", NUMBER, AT(history), 0, 0, 1000000},
 	{"vmm", NUMBER, AT(vmm), 1, 0, 1},
 	{"pools", NUMBER, AT(pools), 1, 0, 1},
 	{"peer", NUMBER, AT(peer), 1, 0, 1},
