@@ -1,4 +1,5 @@
 /* Captures, and launching what they made. */
+#include <stdlib.h>
 #include "tests/order/world.h"
 
 /* A stream of the program's making for a capture; -1: none. */
@@ -12,7 +13,7 @@ static int capturable(int but)
 
 		if (at == but || !s->alive || s->calls || s->capturing)
 			continue;
-		if (s->blocking && w.stream[LEGACY].calls)
+		if (s->blocking && (w.stream[LEGACY].calls || getenv("NOBLOCKCAP")))
 			continue;
 		return at;
 	}
@@ -109,7 +110,8 @@ void op_capture(void)
 
 	while (i < MAX_EXECS && (w.exec[i].handle || w.exec[i].busy))
 		i++;
-	if (i == MAX_EXECS || origin < 0 || w.ctx_waits || w.captures)
+	if (i == MAX_EXECS || origin < 0 || w.ctx_waits || w.captures ||
+	    (w.frees && !w.free_captures))
 		return;
 	exec = &w.exec[i];
 	exec->busy = true;

@@ -53,7 +53,9 @@ void free_mem(int mem)
 	CUresult rc;
 
 	m->busy = true;
+	w.frees++;
 	if (!drop_execs_of(mem)) {
+		w.frees--;
 		m->busy = false;
 		return;
 	}
@@ -62,6 +64,7 @@ void free_mem(int mem)
 	gpusim_tenant_end(m->va);
 	rc = cuMemFree(m->va);
 	end(rc, "cuMemFree");
+	w.frees--;
 	w.live -= m->bytes;
 	*m = (struct mem){0};
 	if (!w.lean)

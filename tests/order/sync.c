@@ -116,14 +116,16 @@ static void answer(CUresult rc, bool must, const char *what)
 static void ask_elapsed(int e)
 {
 	int other = (int)draw(MAX_EVENTS) & ~1;
-	const struct event *a = &w.event[e], *b = &w.event[other];
+	struct event *a = &w.event[e], *b = &w.event[other];
 	float ms;
 
 	if (e & 1 || b->busy || !b->recorded)
 		return;
+	b->busy = true;
 	begin(GPUSIM_WORKS);
 	answer(cuEventElapsedTime(&ms, a->handle, b->handle),
 	       covered(a->moment) && covered(b->moment), "cuEventElapsedTime");
+	b->busy = false;
 }
 
 void op_event_query(void)

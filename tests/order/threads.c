@@ -115,7 +115,9 @@ void threads_run(unsigned n, uint64_t seed, void (*body)(unsigned thread))
 
 /* ---- in place of the C library's ----------------------------------------------- */
 
-int pthread_mutex_lock(pthread_mutex_t *mutex)
+#define INSTEAD __attribute__((visibility("default")))
+
+INSTEAD int pthread_mutex_lock(pthread_mutex_t *mutex)
 {
 	int err;
 
@@ -126,7 +128,7 @@ int pthread_mutex_lock(pthread_mutex_t *mutex)
 }
 
 /* For these threads a wait that ends for no reason, as it may. */
-int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
+INSTEAD int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 {
 	struct timespec soon;
 
@@ -141,7 +143,7 @@ int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 	return pthread_mutex_lock(mutex);
 }
 
-int sched_yield(void)
+INSTEAD int sched_yield(void)
 {
 	threads_yield();
 	return 0;

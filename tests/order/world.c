@@ -264,9 +264,12 @@ void world_start(void)
 	     "cuMemHostAlloc");
 	start_events();
 	/* Whatever happens once only happens before threads take turns. */
-	need(cuMemAlloc(&va, 4096), "cuMemAlloc");
-	need(launch_words(w.fill, NULL, va, 1, 16), "cuLaunchKernel");
-	need(cuMemFree(va), "cuMemFree");
+	begin(GPUSIM_WORKS);
+	end(cuMemAlloc(&va, 4096), "cuMemAlloc");
+	begin(GPUSIM_WORKS);
+	end(launch_words(w.fill, NULL, va, 1, 16), "cuLaunchKernel");
+	begin(w.lean ? GPUSIM_FREES : GPUSIM_FREES_OWN);
+	end(cuMemFree(va), "cuMemFree");
 	w.stream[LEGACY].alive = true;
 	w.stream[LEGACY].blocking = true;
 	for (unsigned i = 0; i < w.threads; i++)

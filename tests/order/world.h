@@ -97,7 +97,7 @@ struct world {
 	uint64_t own_free[MAX_THREADS];       /* the same, by thread */
 	unsigned inside;                      /* threads in an operation */
 	unsigned captures, blocking_captures; /* under way */
-	unsigned ctx_waits;                   /* under way */
+	unsigned frees, ctx_waits;                   /* under way */
 	uint64_t live, most;                  /* bytes */
 	uint64_t serials;
 	CUcontext ctx;
