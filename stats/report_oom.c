@@ -1,6 +1,8 @@
 /*
  * Why a request was refused, from the figures there are.
  */
+#include <string.h>
+
 #include "stats/report_impl.h"
 
 /* The device on which memory ran out: its pools together. */
@@ -38,17 +40,35 @@ static void look(const struct gp_report *report, struct device *device)
 	}
 }
 
-static struct cause judge(uint64_t wanted, const struct device *device)
+/* Pieces of cuMemAlloc stay where they are. */
+static bool can_join(const struct gp_report *report)
 {
+	for (size_t i = 0; i < report->num_settings; i++) {
+		if (!strcmp(report->settings[i].key, "expandable_segments"))
+			return !strcmp(report->settings[i].value, "True");
+	}
+	return true;
+}
+
+static struct cause judge(const struct gp_report *report,
+			  const struct device *device)
+{
+	const uint64_t wanted = report->oom_bytes;
+
 	if (device->total != GP_UNKNOWN && wanted > device->total)
 		return (struct cause){"larger_than_device",
 				      "That is more than the whole device."};
 	if (device->largest_free < wanted && device->cached >= wanted)
 		return (struct cause){
 			"fragmented",
-			"The cached memory would be enough, but it lies in "
-			"pieces, none of which is large enough, and they could "
-			"not be joined."};
+			can_join(report)
+				? "The cached memory would be enough, but it "
+				  "lies in pieces, none of which is large "
+				  "enough, and they could not be joined."
+				: "The cached memory would be enough, but it "
+				  "lies in pieces, none of which is large "
+				  "enough; expandable_segments:True could "
+				  "join them."};
 	if (device->free == GP_UNKNOWN)
 		return (struct cause){
 			"unknown", "How much memory the device has free could "
@@ -83,7 +103,7 @@ static uint64_t others(const struct gp_report *report,
 static void request(struct gp_emit *emit, const struct gp_report *report,
 		    const struct device *device)
 {
-	const struct cause cause = judge(report->oom_bytes, device);
+	const struct cause cause = judge(report, device);
 
 	gp_emit_string(emit, "oom_call", report->oom_call);
 	gp_emit_words(emit, "asked for");

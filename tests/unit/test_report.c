@@ -226,6 +226,8 @@ static void test_nothing_used(void **state)
 
 static void test_oom_causes(void **state)
 {
+	static const struct gp_report_setting segments = {"expandable_segments",
+							  "False", false};
 	struct gp_report *report = sample_report(GP_REPORT_OOM);
 	struct gp_report_pool *pool = &report->pools[0];
 
@@ -251,6 +253,10 @@ static void test_oom_causes(void **state)
 	has("it lies in pieces");
 	print(report, true);
 	has("\"oom_cause\": \"fragmented\"");
+	report->settings = &segments;
+	report->num_settings = 1;
+	print(report, false);
+	has("expandable_segments:True could join them");
 
 	report->oom_bytes = pool->stats.cached_bytes + pool->free_bytes;
 	print(report, false);
