@@ -18,6 +18,7 @@ struct sim_domain {
 static struct sim_strand *strands[SIM_STRANDS];
 static unsigned num_strands;
 static struct sim_clock host; /* known complete */
+static uint64_t moments;      /* calls of the program that returned */
 
 /* Work that the host may look at and that is not known complete. */
 static const struct sim_past **shown;
@@ -32,8 +33,9 @@ static __thread struct {
 	struct sim_clock behind; /* what its work has to be behind */
 	struct sim_clock frees;  /* a free: what it stands behind */
 	uint64_t freed;          /* domain->freed when it began */
+	uint64_t moment;         /* when it began */
 	unsigned n;
-	const struct sim_past *work[CALL_WORK];
+	struct sim_past *work[CALL_WORK];
 } call;
 
 static void *must(void *p)
@@ -121,7 +123,7 @@ static bool does_something(enum sim_work_kind kind)
 /* The default stream's rules, and the sweeper's. */
 static void join_rules(const struct sim_stream *stream,
 		       const struct sim_strand *self, struct sim_clock *order,
-		       struct sim_clock *plain)
+		       struct sim_clock *plain) /* each may be NULL */
 {
 	for (unsigned i = 0; i < num_strands; i++) {
 		const struct sim_strand *s = strands[i];
@@ -130,7 +132,8 @@ static void join_rules(const struct sim_stream *stream,
 		    !(stream->sweeper || (self->legacy && s->blocking) ||
 		      (self->blocking && s->legacy)))
 			continue;
-		join(order, &s->order);
+		if (order)
+			join(order, &s->order);
 		if (plain)
 			join(plain, &s->plain);
 	}
@@ -142,6 +145,22 @@ static bool may_precede_free(const struct sim_domain *domain)
 {
 	return domain->freeing || (call.inside && call.domain == domain &&
 				   call.freed != domain->freed);
+}
+
+/* What the library puts into the default stream may come with the work that
+ * the program's call puts there: before it as waits, behind it as records.
+ * The program's own work could have been in its place. */
+static bool stands_for_call(const struct sim_strand *strand,
+			    enum sim_work_kind kind)
+{
+	if (!strand->legacy || !call.inside)
+		return false;
+	if (kind == SIM_W_WAIT)
+		return true;
+	for (unsigned i = 0; i < call.n; i++)
+		if (call.work[i]->strand == strand->number)
+			return true;
+	return false;
 }
 
 static void check(const struct sim_past *past)
@@ -197,7 +216,9 @@ void sim_oracle_submit(struct sim_op *op)
 	past->width = num_strands;
 	join(&strand->order, &host);
 	join_rules(stream, strand, &strand->order,
-		   past->program ? &strand->plain : NULL);
+		   past->program || stands_for_call(strand, past->kind)
+			   ? &strand->plain
+			   : NULL);
 	if (past->program) {
 		if (domain->freeing)
 			join_reached(&domain->may, stream->ctx);
@@ -241,8 +262,13 @@ void sim_oracle_waited(struct sim_stream *stream, const struct sim_op *op,
 	struct sim_strand *strand = strand_of(stream);
 
 	join_past(&strand->order, op->past->order, op->past->width);
-	if (program)
+	if (program) {
+		/* A driver may put it there all the same. */
+		join_rules(stream, strand, NULL, &strand->plain);
+		join(&strand->plain, &host);
+		join(&strand->plain, &domain_of(stream->ctx)->may);
 		join_past(&strand->plain, op->past->plain, op->past->width);
+	}
 	sim_oracle_log(SIM_E_WAIT, op->past, strand->number, NULL);
 }
 
@@ -250,7 +276,8 @@ void sim_oracle_waited(struct sim_stream *stream, const struct sim_op *op,
 
 /* A call that neither frees nor waits by itself may wait for what frees have
  * waited for anyway, no more. */
-static void may_wait(const uint32_t *order, unsigned width)
+static void may_wait(const struct sim_past *past, const uint32_t *order,
+		     unsigned width)
 {
 	if (!call.inside || call.kind == GPUSIM_FREES ||
 	    call.kind == GPUSIM_WAITS)
@@ -259,7 +286,7 @@ static void may_wait(const uint32_t *order, unsigned width)
 		if (order[i] > host.at[i] && strands[i]->ctx->domain &&
 		    order[i] > strands[i]->ctx->domain->may.at[i])
 			sim_oracle_object(
-				sim_oracle_work(i, order[i]), NULL,
+				sim_oracle_work(i, order[i]), past,
 				"the host waits, in a call that does not wait, "
 				"for unfinished work that no free covers");
 }
@@ -267,7 +294,7 @@ static void may_wait(const uint32_t *order, unsigned width)
 void sim_oracle_host_waits(const struct sim_op *op)
 {
 	if (op->state != SIM_DONE)
-		may_wait(op->past->order, op->past->width);
+		may_wait(op->past, op->past->order, op->past->width);
 }
 
 void sim_oracle_host_knows(const struct sim_op *op)
@@ -288,7 +315,7 @@ void sim_oracle_drain_begin(struct sim_ctx *ctx, bool blocking,
 
 void sim_oracle_drain_waits(const struct sim_clock *until)
 {
-	may_wait(until->at, num_strands);
+	may_wait(NULL, until->at, num_strands);
 }
 
 void sim_oracle_drain_end(const struct sim_clock *until)
@@ -326,6 +353,7 @@ GPUSIM_API void gpusim_call_begin(enum gpusim_call kind)
 	call.inside = true;
 	call.n = 0;
 	call.domain = domain_of(ctx);
+	call.moment = moments;
 	call.behind = call.domain->barrier;
 	call.freed = call.domain->freed;
 	if (kind == GPUSIM_FREES || kind == GPUSIM_FREES_OWN)
@@ -343,7 +371,7 @@ static void check_shown(void)
 
 		if (sim_oracle_known(past))
 			continue;
-		if (past->number <= call.frees.at[past->strand])
+		if (past->returned && past->returned <= call.moment)
 			sim_oracle_object(
 				past, NULL,
 				"a free returned before a result was there "
@@ -370,12 +398,14 @@ GPUSIM_API void gpusim_call_end(void)
 	if (!call.inside)
 		return;
 	sim_lock();
+	moments++;
 	for (unsigned i = 0; i < call.n; i++) {
-		const struct sim_past *past = call.work[i];
+		struct sim_past *past = call.work[i];
 		uint32_t *last = &call.domain->returned.at[past->strand];
 
 		if (*last < past->number)
 			*last = past->number;
+		past->returned = moments;
 	}
 	if (call.kind == GPUSIM_FREES || call.kind == GPUSIM_FREES_OWN)
 		end_free(sim_current());

@@ -40,7 +40,8 @@ struct sim_use {
 	bool write;
 };
 
-/* What the oracle knows of an operation. Immutable, kept for ever. */
+/* What the oracle knows of an operation. Immutable but `returned`; kept for
+ * ever. */
 struct sim_past {
 	unsigned strand;
 	uint32_t number; /* in its strand; 0: it does nothing itself */
@@ -48,10 +49,11 @@ struct sim_past {
 	unsigned width;  /* strands that the clocks know */
 	uint32_t *order, *plain;
 	enum sim_work_kind kind;
-	const char *name; /* of a kernel */
-	uint64_t thread;  /* that submitted it */
-	bool program;     /* the program's; else the library's own */
-	bool shows;       /* the host may look at what it does */
+	const char *name;  /* of a kernel */
+	uint64_t thread;   /* that submitted it */
+	bool program;      /* the program's; else the library's own */
+	bool shows;        /* the host may look at what it does */
+	uint64_t returned; /* the moment its call did; 0: not yet */
 	unsigned num_uses;
 	struct sim_use *uses;
 };
