@@ -135,6 +135,22 @@ void gp_backing_unuse(struct gp_pool *pool, uint64_t granule, uint32_t granules)
 	}
 }
 
+uint64_t gp_backing_broken(const struct gp_pool *pool, uint64_t granule,
+			   uint32_t granules, uint64_t enough)
+{
+	uint64_t end = granule + granules;
+	uint64_t sum = 0;
+
+	while (granule < end && sum < enough) {
+		const struct gp_handle *h = gp_backing_at(pool, granule);
+
+		if (h->used == 0)
+			sum += h->granules;
+		granule += overlap(h, granule, end);
+	}
+	return sum;
+}
+
 /* [12] Nothing of what it held is in use on the device any more. */
 static bool finished(const struct gp_pool *pool, const struct gp_handle *h)
 {

@@ -15,8 +15,7 @@
 
 #include "pool/objects.h"
 
-#define GP_HANDLE_MAX      (64u << 20) /* largest handle made, bytes */
-#define GP_BACKING_BUCKETS 24          /* idle handles by power of two chunks */
+#define GP_BACKING_BUCKETS 24 /* idle handles by power of two chunks */
 
 struct gp_block;
 struct gp_pool;
@@ -80,6 +79,11 @@ struct gp_handle *gp_backing_at(const struct gp_pool *pool, uint64_t granule);
 void gp_backing_use(struct gp_pool *pool, uint64_t granule, uint32_t granules);
 void gp_backing_unuse(struct gp_pool *pool, uint64_t granule,
 		      uint32_t granules);
+
+/* Granules of idle handles that a use of this part would make not idle; stops
+ * to count at `enough`. */
+uint64_t gp_backing_broken(const struct gp_pool *pool, uint64_t granule,
+			   uint32_t granules, uint64_t enough);
 
 /* A handle is now mapped there, all of it in use; or no longer. */
 void gp_backing_attach(struct gp_pool *pool, struct gp_handle *handle,

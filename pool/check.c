@@ -55,6 +55,7 @@ void gp_check_block(struct gp_check *c, struct gp_block *b)
 
 static void check_free_tile(struct gp_check *c, struct gp_block *b)
 {
+	const struct gp_ranges *ranges = &gp_pool_region(c->pool, b)->ranges;
 	struct gp_block *found;
 
 	c->free_ranges++;
@@ -62,9 +63,9 @@ static void check_free_tile(struct gp_check *c, struct gp_block *b)
 	if (b->stamp > gp_order_made(&c->pool->order) + 1)
 		gp_check_fail(c, "free range %llu waits for no mark",
 			      (ull)gp_block_granule(b));
-	found = gp_ranges_best(&c->pool->ranges, b->granules);
+	found = gp_ranges_best(ranges, b->granules);
 	while (found && found != b && found->granules == b->granules)
-		found = gp_ranges_next(&c->pool->ranges, found);
+		found = gp_ranges_next(ranges, found);
 	if (found != b)
 		gp_check_fail(c, "free range %llu is not in the tree",
 			      (ull)gp_block_granule(b));
@@ -116,11 +117,12 @@ static void check_place(struct gp_check *c, const struct gp_block *b,
 	}
 }
 
-static bool should_join(const struct gp_pool *pool, const struct gp_block *b)
+static bool should_join(struct gp_pool *pool, const struct gp_block *b)
 {
 	enum gp_state state = gp_block_state(b);
 
-	if (!b->next || gp_block_state(b->next) != state)
+	if (!b->next || gp_block_state(b->next) != state ||
+	    !gp_pool_same_region(pool, b->next))
 		return false;
 	if (state == GP_VACANT)
 		return true;
@@ -133,7 +135,7 @@ static bool should_join(const struct gp_pool *pool, const struct gp_block *b)
 void gp_check_tiles(struct gp_check *c)
 {
 	struct gp_pool *pool = c->pool;
-	uint64_t at = 0;
+	uint64_t at = 0, ranges = 0, granules = 0;
 
 	for (struct gp_block *b = pool->arena.first; b && !c->rc; b = b->next) {
 		check_place(c, b, at);
@@ -144,10 +146,13 @@ void gp_check_tiles(struct gp_check *c)
 	}
 	if (at != pool->arena_bytes >> GP_GRANULE_SHIFT)
 		gp_check_fail(c, "tiles do not cover the arena");
-	if (c->free_ranges != pool->ranges.count ||
-	    c->free_granules != pool->ranges.granules)
-		gp_check_fail(c, "the tree has %llu ranges, the arena %llu",
-			      (ull)pool->ranges.count, (ull)c->free_ranges);
+	for (int i = 0; i < GP_NUM_REGIONS; i++) {
+		ranges += pool->regions[i].ranges.count;
+		granules += pool->regions[i].ranges.granules;
+	}
+	if (c->free_ranges != ranges || c->free_granules != granules)
+		gp_check_fail(c, "trees have %llu ranges, not %llu",
+			      (ull)ranges, (ull)c->free_ranges);
 	if (c->slabs != pool->slabs.count)
 		gp_check_fail(c, "%llu slabs, counted %llu",
 			      (ull)pool->slabs.count, (ull)c->slabs);

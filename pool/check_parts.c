@@ -261,7 +261,9 @@ void gp_check_lists(struct gp_check *c)
 {
 	struct gp_pool *pool = c->pool;
 
-	check_list(c, "vacant", pool->vacant, GP_VACANT, &c->vacant);
+	for (int i = 0; i < GP_NUM_REGIONS; i++)
+		check_list(c, "vacant", pool->regions[i].vacant, GP_VACANT,
+			   &c->vacant);
 	check_list(c, "stuck", pool->stuck, GP_STUCK, &c->stuck);
 	check_list(c, "aside", pool->aside, GP_SET_ASIDE, &c->aside);
 	if (c->vacant || c->stuck || c->aside)

@@ -19,7 +19,16 @@
 #include "pool/state.h"
 
 /* How many vacant stretches are looked at. */
-#define LOOKS 256
+#define LOOKS         256
+
+/* The largest handle made, bytes; and the parts of what the process holds, and
+ * of what is missing, that a handle is to be. */
+#define HANDLE_MAX    (64u << 20)
+#define HELD_PARTS    64
+#define REQUEST_PARTS 10
+
+/* Requests from here on, bytes, may get room around them. */
+#define HUGE_FROM     (256u << 20)
 
 /* All tiles are HELD, and neighbours in this order. */
 struct growth {
@@ -37,6 +46,7 @@ struct place {
 	uint32_t missing; /* granules to be filled */
 	bool front, back; /* take the free range before, after it */
 	bool at_end;      /* fill the end of the stretch */
+	uint32_t spacer;  /* leave so much vacant before it */
 };
 
 static uint32_t round_chunk(const struct gp_pool *pool, uint32_t granules)
@@ -59,28 +69,64 @@ static void better(struct place *best, struct place place)
 		*best = place;
 }
 
-/* The place where the least is missing. */
-static struct place choose(const struct gp_pool *pool, uint32_t granules)
+/* How one stretch would serve. */
+static void consider(struct gp_pool *pool, struct place *best,
+		     struct gp_block *v, uint32_t granules)
 {
+	uint32_t front = 0, back = 0;
+
+	if (gp_pool_same_region(pool, v))
+		front = free_granules(v->prev);
+	if (v->next && gp_pool_same_region(pool, v->next))
+		back = free_granules(v->next);
+	uint32_t with_front = round_chunk(pool, granules - front);
+	uint32_t with_back = round_chunk(pool, granules - back);
+
+	if (with_front <= v->granules)
+		better(best, (struct place){
+				     .vacant = v,
+				     .missing = with_front,
+				     .front = front != 0,
+			     });
+	else if ((uint64_t)front + v->granules + back >= granules)
+		better(best, (struct place){
+				     .vacant = v,
+				     .missing = v->granules,
+				     .front = front != 0,
+				     .back = true,
+			     });
+	if (back > front && with_back <= v->granules)
+		better(best, (struct place){
+				     .vacant = v,
+				     .missing = with_back,
+				     .back = true,
+				     .at_end = true,
+			     });
+}
+
+/* The place where the least is missing. A huge request that would have to be
+ * filled for the most part gets one with room on both sides, so that a later
+ * and larger one needs to fill only the difference. */
+static struct place choose(struct gp_pool *pool, const struct gp_region *region,
+			   uint32_t granules)
+{
+	struct gp_block *last = gp_arena_around(&pool->arena, region->end - 1);
+	struct gp_block *v = region->vacant;
+	uint32_t whole = round_chunk(pool, granules);
 	struct place best = {0};
-	struct gp_block *v = pool->vacant;
 
-	for (int i = 0; v && i < LOOKS; v = v->right, i++) {
-		uint32_t front = free_granules(v->prev);
-		uint32_t back = free_granules(v->next);
-		uint32_t with_front = round_chunk(pool, granules - front);
-		uint32_t with_back = round_chunk(pool, granules - back);
-
-		if (with_front <= v->granules)
-			better(&best, (struct place){v, with_front, front != 0,
-						     false, false});
-		else if ((uint64_t)front + v->granules + back >= granules)
-			better(&best, (struct place){v, v->granules, front != 0,
-						     true, false});
-		if (back > front && with_back <= v->granules)
-			better(&best,
-			       (struct place){v, with_back, false, true, true});
-	}
+	for (int i = 0; v && i < LOOKS; v = v->right, i++)
+		consider(pool, &best, v, granules);
+	if (!last || gp_block_state(last) != GP_VACANT)
+		return best;
+	consider(pool, &best, last, granules);
+	if (granules >= HUGE_FROM >> GP_GRANULE_SHIFT &&
+	    best.missing > granules / 2 && last->granules / 8 > whole)
+		best = (struct place){
+			.vacant = last,
+			.missing = whole,
+			.spacer = whole,
+		};
 	return best;
 }
 
@@ -99,15 +145,20 @@ static void append(struct growth *g, struct gp_handle *h, enum gp_where where)
 	g->gap += h->granules;
 }
 
-/* Size of the new handles of a growth. Small ones cost bandwidth, large ones
- * can seldom be moved: it follows what the process holds, and the request. */
+/*
+ * Size of the new handles of a growth. Small ones cost bandwidth, large ones
+ * are seldom wholly free: it follows what the process holds, and what the
+ * request needs.
+ */
 static uint32_t handle_granules(const struct gp_pool *pool, uint32_t missing)
 {
+	uint64_t want = (pool->backing.granules + missing) / HELD_PARTS;
+	uint64_t most = HANDLE_MAX >> GP_GRANULE_SHIFT;
 	uint64_t size = gp_backing_chunk(&pool->backing);
-	uint64_t most = (uint64_t)GP_HANDLE_MAX >> GP_GRANULE_SHIFT;
 
-	while (size < most &&
-	       (size < pool->backing.granules / 32 || size < missing / 4))
+	if (want < missing / REQUEST_PARTS)
+		want = missing / REQUEST_PARTS;
+	while (size < most && size < want)
 		size *= 2;
 	return (uint32_t)size;
 }
@@ -206,10 +257,10 @@ static int cut(struct gp_pool *pool, struct growth *g, struct gp_block *v,
 }
 
 /* Everything that the growth will use becomes HELD. */
-static int plan(struct gp_pool *pool, struct growth *g, uint32_t granules,
-		double factor)
+static int plan(struct gp_pool *pool, struct gp_region *region,
+		struct growth *g, uint32_t granules, double factor)
 {
-	struct place place = choose(pool, granules);
+	struct place place = choose(pool, region, granules);
 	struct gp_block *v = place.vacant;
 
 	*g = (struct growth){0};
@@ -223,11 +274,21 @@ static int plan(struct gp_pool *pool, struct growth *g, uint32_t granules,
 	if (place.back)
 		g->back = v->next;
 	gp_large_claim(pool, v);
+	if (place.spacer) {
+		struct gp_block *spacer = v;
+
+		v = gp_tile_split(&pool->arena, spacer, place.spacer);
+		gp_large_vacate(pool, spacer);
+		room = v->granules;
+	}
 	if (g->front)
 		gp_large_hold(pool, g->front);
 	if (g->back)
 		gp_large_hold(pool, g->back);
-	uint32_t missing = gather(pool, g, place.missing, room);
+	/* Large handles stay with large blocks. */
+	bool large = region == &pool->regions[GP_REGION_LARGE];
+	uint32_t missing =
+		gather(pool, g, place.missing, large ? room : place.missing);
 
 	g->left = missing && pool->backing.idle_granules;
 	if (missing && factor > 1.0)
@@ -383,10 +444,10 @@ static void roll_back(struct gp_pool *pool, struct growth *g)
 		gp_large_give(pool, g->back);
 }
 
-static int attempt(struct gp_pool *pool, struct growth *g, uint32_t granules,
-		   double factor)
+static int attempt(struct gp_pool *pool, struct gp_region *region,
+		   struct growth *g, uint32_t granules, double factor)
 {
-	int rc = plan(pool, g, granules, factor);
+	int rc = plan(pool, region, g, granules, factor);
 
 	if (rc)
 		return rc;
@@ -398,14 +459,15 @@ static int attempt(struct gp_pool *pool, struct growth *g, uint32_t granules,
 	return rc;
 }
 
-int gp_grow(struct gp_pool *pool, uint32_t granules, struct gp_block **tile)
+int gp_grow(struct gp_pool *pool, struct gp_region *region, uint32_t granules,
+	    double factor, struct gp_block **tile)
 {
 	struct growth g;
-	int rc = attempt(pool, &g, granules, pool->config.growth_factor);
+	int rc = attempt(pool, region, &g, granules, factor);
 
 	if (rc == -ENOMEM && g.extra) {
 		roll_back(pool, &g);
-		rc = attempt(pool, &g, granules, 1.0);
+		rc = attempt(pool, region, &g, granules, 1.0);
 	}
 	if (rc) {
 		roll_back(pool, &g);

@@ -12,12 +12,15 @@
 
 struct gp_block;
 struct gp_pool;
+struct gp_region;
 
-/* With the pool's lock held, which is released around driver calls: *tile is a
+/* `factor`: how much new memory to take for what is missing, at least 1.
+ * With the pool's lock held, which is released around driver calls: *tile is a
  * HELD tile of exactly `granules` (whole units). 0, -ENOMEM, -EIO; -EAGAIN: the
  * device is full, but idle memory is left that did not fit here. After an
  * error everything is as it was, but for handles that the driver would not
  * take back (kept for the next trim). */
-int gp_grow(struct gp_pool *pool, uint32_t granules, struct gp_block **tile);
+int gp_grow(struct gp_pool *pool, struct gp_region *region, uint32_t granules,
+	    double factor, struct gp_block **tile);
 
 #endif

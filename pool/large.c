@@ -1,18 +1,29 @@
 /* Tiles, tree and handles in step; see large.h. */
 #include "pool/large.h"
 
+#include <errno.h>
 #include <stddef.h>
 
 #include "pool/backing.h"
 #include "pool/ranges.h"
 #include "pool/state.h"
 
+/* Where the regions end, eighths of the arena: each can hold about all of the
+ * device's memory. */
+static const unsigned shares[GP_NUM_REGIONS] = {
+	[GP_REGION_LARGE] = 7,
+	[GP_REGION_SLABS] = 8,
+};
+
+/* How many ranges are compared. */
+#define LOOKS 12
+
 /* May two neighbouring free tiles be one? A segment never joins another. */
-static bool joinable(const struct gp_pool *pool, const struct gp_block *a,
+static bool joinable(struct gp_pool *pool, const struct gp_block *a,
 		     const struct gp_block *b)
 {
 	if (!a || !b || gp_block_state(a) != GP_FREE ||
-	    gp_block_state(b) != GP_FREE)
+	    gp_block_state(b) != GP_FREE || !gp_pool_same_region(pool, b))
 		return false;
 	return pool->has_vmm ||
 	       gp_backing_at(pool, gp_block_granule(a)) ==
@@ -22,30 +33,72 @@ static bool joinable(const struct gp_pool *pool, const struct gp_block *a,
 /* A tile that is FREE but in no tree. */
 static void insert(struct gp_pool *pool, struct gp_block *b)
 {
+	struct gp_ranges *ranges = &gp_pool_region(pool, b)->ranges;
+
 	if (joinable(pool, b, b->next)) {
-		gp_ranges_remove(&pool->ranges, b->next);
+		gp_ranges_remove(ranges, b->next);
 		gp_tile_join(&pool->arena, b);
 	}
 	if (joinable(pool, b->prev, b)) {
 		b = b->prev;
-		gp_ranges_remove(&pool->ranges, b);
+		gp_ranges_remove(ranges, b);
 		gp_tile_join(&pool->arena, b);
 	}
-	gp_ranges_insert(&pool->ranges, b);
+	gp_ranges_insert(ranges, b);
 }
 
-struct gp_block *gp_large_take(struct gp_pool *pool, uint32_t granules)
+static bool is_vacant(const struct gp_block *b)
 {
-	struct gp_block *b = gp_ranges_best(&pool->ranges, granules);
+	return b && gp_block_state(b) == GP_VACANT;
+}
+
+/* The range to take, and whether at its high end: of those that fit best the
+ * one where the least idle memory is broken into. What is left should stay
+ * beside vacant addresses, where it can grow. */
+static struct gp_block *choose(struct gp_pool *pool,
+			       const struct gp_region *region,
+			       uint32_t granules, bool *high)
+{
+	struct gp_block *best = NULL;
+	struct gp_block *b = gp_ranges_best(&region->ranges, granules);
+	uint64_t least = UINT64_MAX;
+
+	for (int i = 0; b && i < LOOKS && least; i++) {
+		uint64_t low_end = gp_block_granule(b);
+		uint64_t high_end = gp_block_end(b) - granules;
+		uint64_t at_low =
+			gp_backing_broken(pool, low_end, granules, least);
+		uint64_t at_high =
+			gp_backing_broken(pool, high_end, granules, least);
+
+		if (at_low < least || at_high < least) {
+			best = b;
+			*high = at_high < at_low ||
+				(at_high == at_low && is_vacant(b->prev) &&
+				 !is_vacant(b->next));
+			least = *high ? at_high : at_low;
+		}
+		b = gp_ranges_next(&region->ranges, b);
+	}
+	return best;
+}
+
+struct gp_block *gp_large_take(struct gp_pool *pool, struct gp_region *region,
+			       uint32_t granules)
+{
+	bool high = false;
+	struct gp_block *b = choose(pool, region, granules, &high);
 
 	if (!b)
 		return NULL;
-	gp_ranges_remove(&pool->ranges, b);
+	gp_ranges_remove(&region->ranges, b);
 	if (b->granules > granules) {
 		struct gp_block *rest =
-			gp_tile_split(&pool->arena, b, granules);
+			gp_tile_split(&pool->arena, b,
+				      high ? b->granules - granules : granules);
 
-		gp_ranges_insert(&pool->ranges, rest);
+		gp_ranges_insert(&region->ranges, high ? b : rest);
+		b = high ? rest : b;
 	}
 	gp_block_set_state(b, GP_HELD);
 	gp_backing_use(pool, gp_block_granule(b), granules);
@@ -71,18 +124,19 @@ struct gp_block *gp_large_carve(struct gp_pool *pool, uint64_t granule,
 				uint32_t granules)
 {
 	struct gp_block *b = gp_arena_around(&pool->arena, granule);
+	struct gp_ranges *ranges = &gp_pool_region(pool, b)->ranges;
 
-	gp_ranges_remove(&pool->ranges, b);
+	gp_ranges_remove(ranges, b);
 	if (gp_block_granule(b) < granule) {
 		struct gp_block *front = b;
 
 		b = gp_tile_split(
 			&pool->arena, front,
 			(uint32_t)(granule - gp_block_granule(front)));
-		gp_ranges_insert(&pool->ranges, front);
+		gp_ranges_insert(ranges, front);
 	}
 	if (b->granules > granules)
-		gp_ranges_insert(&pool->ranges,
+		gp_ranges_insert(ranges,
 				 gp_tile_split(&pool->arena, b, granules));
 	gp_block_set_state(b, GP_HELD);
 	gp_backing_use(pool, granule, granules);
@@ -98,38 +152,68 @@ static void unlist(struct gp_pool *pool, struct gp_block *b)
 	if (b->left)
 		b->left->right = b->right;
 	else
-		pool->vacant = b->right;
+		gp_pool_region(pool, b)->vacant = b->right;
 	b->left = b->right = NULL;
 }
 
 static void list(struct gp_pool *pool, struct gp_block *b)
 {
+	struct gp_region *region = gp_pool_region(pool, b);
+
 	b->left = NULL;
-	b->right = pool->vacant;
+	b->right = region->vacant;
 	if (b->right)
 		b->right->left = b;
-	pool->vacant = b;
+	region->vacant = b;
 }
 
-static bool vacant(const struct gp_block *b)
+static bool vacant_pair(struct gp_pool *pool, const struct gp_block *a,
+			const struct gp_block *b)
 {
-	return b && gp_block_state(b) == GP_VACANT;
+	return is_vacant(a) && is_vacant(b) && gp_pool_same_region(pool, b);
 }
 
 void gp_large_vacate(struct gp_pool *pool, struct gp_block *b)
 {
 	b->stamp = 0;
 	gp_block_set_state(b, GP_VACANT);
-	if (vacant(b->next)) {
+	if (vacant_pair(pool, b, b->next)) {
 		unlist(pool, b->next);
 		gp_tile_join(&pool->arena, b);
 	}
-	if (vacant(b->prev)) {
+	if (vacant_pair(pool, b->prev, b)) {
 		b = b->prev;
 		unlist(pool, b);
 		gp_tile_join(&pool->arena, b);
 	}
 	list(pool, b);
+}
+
+int gp_large_init(struct gp_pool *pool)
+{
+	uint64_t chunk = gp_backing_chunk(&pool->backing);
+	struct gp_block *b = pool->arena.first;
+	uint64_t at = 0, granules = b->granules;
+
+	if (gp_objects_reserve(&pool->arena.blocks, GP_NUM_REGIONS))
+		return -ENOMEM;
+	for (int i = 0; i < GP_NUM_REGIONS; i++) {
+		struct gp_region *region = &pool->regions[i];
+
+		region->first = at;
+		region->end = granules * shares[i] / 8 / chunk * chunk;
+		at = region->end;
+		if (region->end == region->first)
+			return -EINVAL;
+		struct gp_block *next = NULL;
+
+		if (i + 1 < GP_NUM_REGIONS)
+			next = gp_tile_split(&pool->arena, b,
+					     (uint32_t)(at - region->first));
+		list(pool, b);
+		b = next;
+	}
+	return 0;
 }
 
 void gp_large_claim(struct gp_pool *pool, struct gp_block *b)
@@ -140,7 +224,7 @@ void gp_large_claim(struct gp_pool *pool, struct gp_block *b)
 
 void gp_large_hold(struct gp_pool *pool, struct gp_block *b)
 {
-	gp_ranges_remove(&pool->ranges, b);
+	gp_ranges_remove(&gp_pool_region(pool, b)->ranges, b);
 	gp_block_set_state(b, GP_HELD);
 	gp_backing_use(pool, gp_block_granule(b), b->granules);
 }

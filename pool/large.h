@@ -14,9 +14,16 @@
 
 struct gp_pool;
 
-/* A HELD tile of exactly `granules` (whole units) by best fit; NULL if no free
- * range is long enough. */
-struct gp_block *gp_large_take(struct gp_pool *pool, uint32_t granules);
+struct gp_region;
+
+/* Divides a new arena into its regions. 0 or -ENOMEM. */
+int gp_large_init(struct gp_pool *pool);
+
+/* A HELD tile of exactly `granules` (whole units) by best fit, at the end of
+ * the range where it breaks into less idle memory; NULL if no free range is
+ * long enough. */
+struct gp_block *gp_large_take(struct gp_pool *pool, struct gp_region *region,
+			       uint32_t granules);
 
 /* A tile of any owned state becomes free and joins its free neighbours. */
 void gp_large_give(struct gp_pool *pool, struct gp_block *b);

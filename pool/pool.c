@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "pool/large.h"
 #include "pool/reclaim.h"
 #include "pool/registry.h"
 #include "pool/state.h"
@@ -58,7 +59,9 @@ static int build(struct gp_pool *pool)
 	gp_objects_init(&pool->cache_objects,
 			(sizeof(struct gp_cache) + 63) / 64 * 64);
 	pool->num_caches = 1;
-	pool->vacant = pool->arena.first;
+	rc = gp_large_init(pool);
+	if (rc)
+		return rc;
 	for (int i = 0; i < GP_DIVISIONS; i++)
 		if (pool->config.roundup_power2_divisions[i] > 1)
 			pool->rounds = true;
@@ -239,11 +242,19 @@ void gp_pool_tick(struct gp_pool *pool)
 void gp_pool_get_stats(struct gp_pool *pool, struct gp_pool_stats *stats)
 {
 	const struct gp_account *a = &pool->account;
-	struct gp_block *largest;
+	const struct gp_block *largest;
+	uint64_t ranges, most;
 
 	gp_lock(&pool->lock);
 	gp_cache_publish_all(pool);
-	largest = gp_ranges_largest(&pool->ranges);
+	ranges = pool->slabs.free_blocks;
+	most = 0;
+	for (int i = 0; i < GP_NUM_REGIONS; i++) {
+		largest = gp_ranges_largest(&pool->regions[i].ranges);
+		if (largest && gp_block_bytes(largest) > most)
+			most = gp_block_bytes(largest);
+		ranges += pool->regions[i].ranges.count;
+	}
 	*stats = (struct gp_pool_stats){
 		.allocated_bytes = a->sum[GP_M_ALLOCATED],
 		.requested_bytes = a->sum[GP_M_REQUESTED],
@@ -259,8 +270,8 @@ void gp_pool_get_stats(struct gp_pool *pool, struct gp_pool_stats *stats)
 		.num_trims = a->trims,
 		.num_deferred = a->deferred,
 		.num_waits = a->waits,
-		.free_ranges = pool->ranges.count + pool->slabs.free_blocks,
-		.largest_free_bytes = largest ? gp_block_bytes(largest) : 0,
+		.free_ranges = ranges,
+		.largest_free_bytes = most,
 	};
 	gp_unlock(&pool->lock);
 	const struct gp_order_counters *order = &pool->order.counters;

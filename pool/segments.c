@@ -53,7 +53,9 @@ static bool allowed(const struct gp_pool *pool, const struct gp_block *b,
 struct gp_block *gp_segment_take(struct gp_pool *pool, uint32_t granules,
 				 bool slab)
 {
-	struct gp_block *b = gp_ranges_best(&pool->ranges, granules);
+	struct gp_region *region =
+		&pool->regions[slab ? GP_REGION_SLABS : GP_REGION_LARGE];
+	struct gp_block *b = gp_ranges_best(&region->ranges, granules);
 
 	if (!b ||
 	    (slab ? b->granules != granules : !allowed(pool, b, granules)))
@@ -78,10 +80,11 @@ static uint64_t segment_bytes(const struct gp_pool *pool, uint32_t granules,
 }
 
 /* A HELD tile without memory; NULL when the numbers have run out. */
-static struct gp_block *claim(struct gp_pool *pool, uint64_t bytes)
+static struct gp_block *claim(struct gp_pool *pool,
+			      const struct gp_region *region, uint64_t bytes)
 {
 	struct gp_block *best = NULL;
-	struct gp_block *v = pool->vacant;
+	struct gp_block *v = region->vacant;
 
 	for (int i = 0; v && i < LOOKS; v = v->right, i++)
 		if (gp_block_bytes(v) >= bytes &&
@@ -130,7 +133,9 @@ int gp_segment_grow(struct gp_pool *pool, uint32_t granules, bool slab,
 
 	if (!h)
 		return -ENOMEM;
-	tile = claim(pool, segment_bytes(pool, granules, slab));
+	tile = claim(pool,
+		     &pool->regions[slab ? GP_REGION_SLABS : GP_REGION_LARGE],
+		     segment_bytes(pool, granules, slab));
 	if (!tile) {
 		gp_objects_put(&pool->backing.handles, h);
 		return -ENOMEM;

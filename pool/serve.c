@@ -19,10 +19,69 @@ static bool is_small(uint32_t granules)
 	return granules < GP_LARGE_FROM >> GP_GRANULE_SHIFT;
 }
 
+/* How far slabs grow at a time: with their number, a step up to 32 MiB. */
+static double slab_factor(const struct gp_pool *pool)
+{
+	uint64_t step = pool->slabs.count / 8;
+
+	return step < 1 ? 1.0 : step > 16 ? 16.0 : (double)step;
+}
+
+/* A HELD tile for a slab, or for a large request. */
 static struct gp_block *take(struct gp_pool *pool, uint32_t granules, bool slab)
 {
-	return pool->has_vmm ? gp_large_take(pool, granules)
+	struct gp_region *region =
+		&pool->regions[slab ? GP_REGION_SLABS : GP_REGION_LARGE];
+
+	return pool->has_vmm ? gp_large_take(pool, region, granules)
 			     : gp_segment_take(pool, granules, slab);
+}
+
+/* The same from a region where it does not belong: better than nowhere. */
+static struct gp_block *take_anywhere(struct gp_pool *pool, uint32_t granules)
+{
+	struct gp_block *b = NULL;
+
+	for (int i = GP_NUM_REGIONS - 1; i >= 0 && !b; i--)
+		b = gp_large_take(pool, &pool->regions[i], granules);
+	return b;
+}
+
+/* The same from new or moved memory. Releases the lock meanwhile. */
+static int grow(struct gp_pool *pool, uint32_t granules, bool slab,
+		struct gp_block **tile)
+{
+	struct gp_region *region =
+		&pool->regions[slab ? GP_REGION_SLABS : GP_REGION_LARGE];
+	int rc;
+
+	if (!pool->has_vmm) {
+		gp_unlock(&pool->lock);
+		gp_reclaim_excess(pool, (uint64_t)granules << GP_GRANULE_SHIFT);
+		gp_lock(&pool->lock);
+		return gp_segment_grow(pool, granules, slab, tile);
+	}
+	rc = gp_grow(pool, region, granules,
+		     slab ? slab_factor(pool) : pool->config.growth_factor,
+		     tile);
+	if (rc != -ENOMEM && rc != -EAGAIN)
+		return rc;
+	if (gp_objects_reserve(&pool->arena.blocks, 8))
+		return -ENOMEM;
+	*tile = take_anywhere(pool, granules);
+	return *tile ? 0 : rc;
+}
+
+/* A small block from a new slab in this tile. */
+static struct gp_block *take_from(struct gp_pool *pool, struct gp_block *tile,
+				  uint32_t granules)
+{
+	if (gp_objects_reserve(&pool->arena.blocks, 8) ||
+	    gp_slab_add(pool, tile)) {
+		gp_large_give(pool, tile);
+		return NULL;
+	}
+	return gp_slab_take(pool, granules);
 }
 
 /* What is there already; `slab`: a free range may become a new slab. */
@@ -37,43 +96,20 @@ static struct gp_block *search(struct gp_pool *pool, uint32_t granules,
 	if (b || !slab)
 		return b;
 	b = take(pool, GP_SLAB_GRANULES, true);
-	if (!b)
-		return NULL;
-	if (gp_slab_add(pool, b)) {
-		gp_large_give(pool, b);
-		return NULL;
-	}
-	return gp_slab_take(pool, granules);
+	return b ? take_from(pool, b, granules) : NULL;
 }
 
 /* More memory. Releases the lock meanwhile. */
-static int grow(struct gp_pool *pool, uint32_t granules, struct gp_block **b)
+static int more(struct gp_pool *pool, uint32_t granules, struct gp_block **b)
 {
 	bool small = is_small(granules);
-	uint32_t want = small ? GP_SLAB_GRANULES : granules;
 	struct gp_block *tile;
-	int rc;
+	int rc = grow(pool, small ? GP_SLAB_GRANULES : granules, small, &tile);
 
-	if (pool->has_vmm) {
-		rc = gp_grow(pool, want, &tile);
-	} else {
-		gp_unlock(&pool->lock);
-		gp_reclaim_excess(pool, (uint64_t)want << GP_GRANULE_SHIFT);
-		gp_lock(&pool->lock);
-		rc = gp_segment_grow(pool, want, small, &tile);
-	}
 	if (rc)
 		return rc;
-	*b = tile;
-	if (!small)
-		return 0;
-	if (gp_objects_reserve(&pool->arena.blocks, 8) ||
-	    gp_slab_add(pool, tile)) {
-		gp_large_give(pool, tile);
-		return -ENOMEM;
-	}
-	*b = gp_slab_take(pool, granules);
-	return 0;
+	*b = small ? take_from(pool, tile, granules) : tile;
+	return *b ? 0 : -ENOMEM;
 }
 
 /* Free memory that is not where a search looks. Releases the lock meanwhile.
@@ -135,7 +171,7 @@ static int serve(struct gp_pool *pool, struct gp_cache *cache,
 			break;
 		uint64_t others = gp_flight_others(pool);
 
-		rc = grow(pool, granules, b);
+		rc = more(pool, granules, b);
 		if (!rc)
 			pool->account.misses++;
 		if (rc != -ENOMEM && rc != -EAGAIN)

@@ -19,6 +19,18 @@
 #include "pool/registry.h"
 #include "pool/slab.h"
 
+/*
+ * Parts of the arena that never mix. What is small often lives long: apart
+ * from large blocks it does not hold on to large handles.
+ */
+enum gp_region_kind { GP_REGION_LARGE, GP_REGION_SLABS, GP_NUM_REGIONS };
+
+struct gp_region {
+	uint64_t first, end;     /* granules; constant */
+	struct gp_ranges ranges; /* free */
+	struct gp_block *vacant; /* address space without memory, a list */
+};
+
 struct gp_pool {
 	/* Constant after gp_pool_create(). */
 	struct gp_driver driver;
@@ -44,11 +56,10 @@ struct gp_pool {
 
 	struct gp_lock lock;   /* guards all below */
 	pthread_cond_t landed; /* an operation in flight has ended */
-	struct gp_ranges ranges;
+	struct gp_region regions[GP_NUM_REGIONS];
 	struct gp_slabs slabs;
-	struct gp_block *vacant; /* address space without memory */
-	struct gp_block *stuck;  /* STUCK, linked by right */
-	struct gp_block *aside;  /* SET_ASIDE, linked by right */
+	struct gp_block *stuck; /* STUCK, linked by right */
+	struct gp_block *aside; /* SET_ASIDE, linked by right */
 	struct gp_account account;
 	struct gp_tally tally; /* of threads without a cache */
 	struct gp_objects cache_objects;
@@ -57,6 +68,23 @@ struct gp_pool {
 	unsigned in_flight; /* operations with HELD tiles outside the lock */
 	uint64_t landings;  /* such operations that have ended */
 };
+
+static inline struct gp_region *gp_pool_region(struct gp_pool *pool,
+					       const struct gp_block *b)
+{
+	struct gp_region *region = &pool->regions[GP_REGION_LARGE];
+
+	while (gp_block_granule(b) >= region->end)
+		region++;
+	return region;
+}
+
+/* Tiles on either side of the start of b may be one, as far as regions go. */
+static inline bool gp_pool_same_region(struct gp_pool *pool,
+				       const struct gp_block *b)
+{
+	return gp_block_granule(b) != gp_pool_region(pool, b)->first;
+}
 
 /* The address of a granule that is backed. */
 static inline uint64_t gp_pool_address(const struct gp_pool *pool,
