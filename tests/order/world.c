@@ -31,6 +31,7 @@ void fail(const char *format, ...)
 	vfprintf(stderr, format, args);
 	va_end(args);
 	fprintf(stderr, "\n");
+	gpusim_history();
 	syscall(SYS_exit_group, GPUSIM_OBJECTS);
 	__builtin_unreachable();
 }

@@ -106,6 +106,9 @@ void gpusim_own_event(void *event);
  * threads of the program go on. NULL: none. */
 void gpusim_on_wait(void (*fn)(void));
 
+/* The last things that happened, as many as history:N says, to stderr. */
+void gpusim_history(void);
+
 /* What the driver got when, at initialisation, it looked up its own cuInit
  * with dlsym on its own handle. 1: its own function, 0: another, -1: not
  * initialised. */

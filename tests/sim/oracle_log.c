@@ -196,6 +196,14 @@ static void say_all(void)
 		say(i);
 }
 
+__attribute__((visibility("default"))) void gpusim_history(void)
+{
+	sim_lock();
+	if (sim.settings.history)
+		say_all();
+	sim_unlock();
+}
+
 void sim_oracle_object(const struct sim_past *older,
 		       const struct sim_past *newer, const char *format, ...)
 {
