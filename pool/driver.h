@@ -63,8 +63,8 @@ struct gp_stream_ops {
 	/* 0: complete. -EAGAIN: not yet. */
 	int (*query)(void *dev, uint64_t event);
 	int (*event_sync)(void *dev, uint64_t event);
-	/* A stream that does not wait for the legacy one. */
-	int (*stream_create)(void *dev, uint64_t *stream);
+	/* A stream; `blocking`: it and the legacy one wait for each other. */
+	int (*stream_create)(void *dev, bool blocking, uint64_t *stream);
 	void (*stream_destroy)(void *dev, uint64_t stream);
 	/* Does it capture, as far as the driver says? */
 	bool (*is_capturing)(void *dev, uint64_t stream);

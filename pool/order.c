@@ -83,7 +83,8 @@ static uint64_t spend(struct gp_order *order)
 	return word >> GP_ORDER_SHIFT;
 }
 
-int gp_order_sync_context(struct gp_order *order)
+/* Inline: in sync mode it comes with every free. */
+static inline int sync_context(struct gp_order *order)
 {
 	const struct gp_driver *driver = order->driver;
 	uint64_t covered = spend(order);
@@ -98,14 +99,19 @@ int gp_order_sync_context(struct gp_order *order)
 	return rc;
 }
 
+int gp_order_sync_context(struct gp_order *order)
+{
+	return sync_context(order);
+}
+
 /* ---- blocks -------------------------------------------------------------------- */
 
 /* As cuMemFree does. A block that could not be waited for gets a stamp of its
  * own. */
-static int free_in_sync(struct gp_order *order, uint64_t *stamp,
-			uint64_t *waits)
+static inline int free_in_sync(struct gp_order *order, uint64_t *stamp,
+			       uint64_t *waits)
 {
-	int rc = gp_order_sync_context(order);
+	int rc = sync_context(order);
 
 	*stamp = 0;
 	*waits = 1;
@@ -204,6 +210,18 @@ struct gp_event *gp_order_record(struct gp_order *order, uint64_t key)
 	return event;
 }
 
+uint64_t gp_order_name(struct gp_order *order, uint64_t key)
+{
+	const struct gp_driver *driver = order->driver;
+
+	if (key != GP_STREAM_LEGACY)
+		return key;
+	if (!order->beside &&
+	    driver->streams->stream_create(driver->dev, true, &order->beside))
+		order->beside = 0;
+	return order->beside ? order->beside : key;
+}
+
 bool gp_order_legacy_taken(const struct gp_order *order)
 {
 	for (const struct gp_stream *s = order->streams.first; s; s = s->next)
@@ -223,18 +241,22 @@ static int take_part(struct gp_order *order, struct making *m,
 {
 	/* The default stream of another thread cannot be named here; the legacy
 	 * stream waits for it as for every blocking one. */
-	bool legacy = s->key == GP_STREAM_LEGACY ||
-		      (s->thread && s->thread != gp_thread_self());
+	bool legacy = s->thread && s->thread != gp_thread_self();
 	struct gp_part *part;
 
+	/* What it had before was set off; what is in it now is none. */
 	if (s->capturing)
-		return -EBUSY;
-	if (s->key != GP_STREAM_LEGACY && legacy &&
-	    !GP_HOLDS(MARK_COVERS_THREADS))
+		return 0;
+	if (legacy && !GP_HOLDS(MARK_COVERS_THREADS))
 		return 0;
 	part = gp_part_new(&order->marks, s);
 	if (!part)
 		return -ENOMEM;
+	if (legacy && !part->num_seen) {
+		/* Its call has not returned: no free can be behind it. */
+		gp_parts_free(&order->marks, part);
+		return 0;
+	}
 	if (legacy) {
 		part->next = m->legacy;
 		m->legacy = part;
@@ -242,7 +264,7 @@ static int take_part(struct gp_order *order, struct making *m,
 	}
 	part->next = m->own;
 	m->own = part;
-	part->event = gp_order_record(order, s->key);
+	part->event = gp_order_record(order, gp_order_name(order, s->key));
 	return part->event ? 0 : -EIO;
 }
 
@@ -403,10 +425,6 @@ cold void gp_order_submit_slow(struct gp_slot *slot)
 	int rc = 0;
 
 	gp_lock(&order->lock);
-	if (stream->key == GP_STREAM_LEGACY && gp_order_legacy_taken(order)) {
-		gp_unlock(&order->lock); /* the driver will refuse the call */
-		return;
-	}
 	if (gp_order_word(order) & GP_ORDER_PENDING && GP_HOLDS(SUBMIT_MARKS))
 		rc = gp_order_mark(order); /* [5] */
 	if (!rc)
@@ -489,18 +507,15 @@ static int wait_for_mark(struct gp_order *order, uint64_t stamp)
 	return rc;
 }
 
-/* Until every stamp given so far is idle. No lock is held. */
-static int wait_all(struct gp_order *order, uint64_t *counter)
+/* Until the stamp is idle. No lock is held. */
+static int wait_until(struct gp_order *order, uint64_t stamp, uint64_t *counter)
 {
-	uint64_t word, stamp;
 	int rc = 0;
 
 	if (__atomic_load_n(&order->sync, __ATOMIC_RELAXED))
 		return gp_order_sync_context(order);
 	gp_lock(&order->lock);
 	gp_order_settle(order);
-	word = gp_order_word(order);
-	stamp = (word >> GP_ORDER_SHIFT) + (word & GP_ORDER_PENDING ? 1 : 0);
 	if (__atomic_load_n(&order->done, __ATOMIC_ACQUIRE) < stamp)
 		gp_order_count(counter);
 	while (!rc && __atomic_load_n(&order->done, __ATOMIC_ACQUIRE) < stamp) {
@@ -511,6 +526,21 @@ static int wait_all(struct gp_order *order, uint64_t *counter)
 	}
 	gp_unlock(&order->lock);
 	return rc ? gp_order_sync_context(order) : 0;
+}
+
+static int wait_all(struct gp_order *order, uint64_t *counter)
+{
+	uint64_t word = gp_order_word(order);
+
+	return wait_until(order,
+			  (word >> GP_ORDER_SHIFT) + (word & GP_ORDER_PENDING),
+			  counter);
+}
+
+void gp_order_complete(struct gp_order *order, uint64_t stamp)
+{
+	if (!gp_order_idle(order, stamp))
+		wait_until(order, stamp, &order->counters.wait_results);
 }
 
 int gp_order_wait(struct gp_order *order)

@@ -59,6 +59,9 @@ struct gp_order {
 	/* A stream of our own that holds what streams had which are gone or
 	 * capture: it waits for an event behind each. NULL: none yet. */
 	struct gp_slot *anchor;
+	/* A stream of our own that waits for the legacy one and never has
+	 * work. 0: none yet. */
+	uint64_t beside;
 	struct gp_part *host; /* results the host may look at */
 	struct gp_order_counters counters;
 };
@@ -146,6 +149,10 @@ void gp_order_poll(struct gp_order *order);
 /* Waits on the host until every stamp given so far is idle. 0, -EBUSY while a
  * stream captures (in sync mode), or -EIO. No lock is held. */
 int gp_order_wait(struct gp_order *order);
+
+/* The same up to this stamp, on behalf of a call that asks whether work is
+ * complete. */
+void gp_order_complete(struct gp_order *order, uint64_t stamp);
 
 /* The stamp of the calling thread's last full free in this context, else 0. */
 uint64_t gp_order_last_free(const struct gp_order *order);
@@ -237,25 +244,24 @@ static inline uint64_t gp_order_joined(const struct gp_slot *slot)
 	return __atomic_load_n(&slot->stream->joined, __ATOMIC_ACQUIRE);
 }
 
-/* The stream is about to be destroyed, or to begin or join a capture: what it
- * has goes to the anchor. While it may capture, nothing of ours touches it. */
+/* What the stream has goes to the anchor: it is about to be destroyed
+ * (`destroys`), or marks will not be able to name it. */
 void gp_order_set_off(struct gp_order *order, struct gp_stream *stream,
-		      bool captures);
-/* A blocking stream is about to capture, which makes the legacy stream
- * unusable: what only an event there would cover goes to the anchor. */
-void gp_order_set_off_legacy(struct gp_order *order);
-/* The call that might begin a capture, or draw the stream into one, is over:
- * asks the driver whether it did. */
-void gp_order_set_off_ended(struct gp_stream *stream);
-/* Asks again. True: it captures. The stream is not another thread's default. */
+		      bool destroys);
+
+/* Around a call that may begin a capture in the stream (`begins`) or draw it
+ * into one. The lock is held from seize to yield, so that nothing of ours is
+ * put into a stream that captures; the call must not wait. `slot`: where the
+ * call was begun as a submission, else NULL; it is ended here, and was none if
+ * it was captured. True: the stream captures now. */
+void gp_order_seize(struct gp_order *order, struct gp_stream *stream,
+		    bool begins);
+bool gp_order_yield(struct gp_stream *stream, struct gp_slot *slot);
+
+/* Does it capture? Asks the driver. Not of another thread's default stream. */
 bool gp_order_captures(struct gp_stream *stream);
 /* A capture has ended: asks about every stream. */
 void gp_order_recheck(struct gp_order *order);
-
-/* Was nothing submitted to the stream, or one that it stands for, since the
- * free with this stamp? */
-bool gp_order_quiet_since(struct gp_order *order,
-			  const struct gp_stream *stream, uint64_t stamp);
 
 /* The stream, if it is known. */
 struct gp_stream *gp_order_known(struct gp_order *order, uint64_t key);

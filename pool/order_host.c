@@ -36,7 +36,7 @@ void gp_order_shows(struct gp_slot *slot)
 	}
 	if (part->event)
 		driver->streams->record(driver->dev, part->event->id,
-					stream->key);
+					gp_order_name(order, stream->key));
 out:
 	gp_unlock(&order->lock);
 }

@@ -30,6 +30,11 @@ static inline uint64_t gp_order_word(const struct gp_order *order)
  * mark covers what this one should have. */
 int gp_order_mark(struct gp_order *order);
 
+/* The stream in which an event is behind all that `key` has, and behind nothing
+ * else: an event in the legacy stream would be behind every blocking stream,
+ * and they behind it. Under the lock. */
+uint64_t gp_order_name(struct gp_order *order, uint64_t key);
+
 /* Is the legacy stream forbidden, because a blocking stream captures? Under
  * the lock. */
 bool gp_order_legacy_taken(const struct gp_order *order);

@@ -30,6 +30,8 @@ struct gp_slot *gp_order_slot(struct gp_order *order, uint64_t key,
 	}
 	if (stream)
 		slot = gp_slot_get(&order->streams, stream, self);
+	if (stream && key == GP_STREAM_LEGACY)
+		gp_order_name(order, key); /* there before it is needed */
 	gp_unlock(&order->lock);
 	if (!slot)
 		gp_order_give_up(order);
@@ -64,7 +66,7 @@ static struct gp_slot *anchor(struct gp_order *order)
 
 	if (order->anchor)
 		return order->anchor;
-	if (driver->streams->stream_create(driver->dev, &key))
+	if (driver->streams->stream_create(driver->dev, false, &key))
 		return NULL;
 	stream = gp_stream_add(&order->streams, key, 0, false);
 	if (stream) {
@@ -108,79 +110,113 @@ static void tell_loss(void)
 		gp_warn("the work of a stream that goes cannot be followed");
 }
 
-void gp_order_set_off(struct gp_order *order, struct gp_stream *stream,
-		      bool captures)
+/* Under the lock. */
+static int move(struct gp_order *order, struct gp_stream *stream, bool keeps)
 {
 	int rc = 0;
 
-	gp_lock(&order->lock);
-	if (!stream->capturing && gp_stream_active(stream)) {
-		gp_stream_note(stream);
-		if (captures ? GP_HOLDS(CAPTURE_KEEPS_TAIL)
-			     : GP_HOLDS(DESTROY_KEEPS_TAIL))
-			rc = hold(order, stream->key);
-		if (!rc)
-			gp_stream_drain_noted(stream);
-	}
-	if (captures) {
-		stream->about++;
-		__atomic_store_n(&stream->capturing, true, __ATOMIC_RELEASE);
-	}
-	gp_unlock(&order->lock);
-	if (rc && gp_order_sync_context(order))
-		tell_loss();
+	if (stream->capturing || !gp_stream_returned(stream))
+		return 0;
+	gp_stream_note(stream);
+	if (keeps)
+		rc = hold(order, gp_order_name(order, stream->key));
+	if (!rc)
+		gp_stream_drain_noted(stream);
+	return rc;
 }
 
-static bool only_legacy_covers(const struct gp_stream *s)
+/* [14] A blocking stream begins a capture: default streams of threads, which
+ * for other threads only an event on the legacy stream covers, go to the anchor
+ * now. */
+static int move_defaults(struct gp_order *order)
 {
-	return s->key == GP_STREAM_LEGACY || s->thread;
-}
-
-void gp_order_set_off_legacy(struct gp_order *order)
-{
+	struct gp_stream *own = gp_stream_find(
+		&order->streams, GP_STREAM_PER_THREAD, gp_thread_self());
 	bool any = false;
 	int rc = 0;
 
-	gp_lock(&order->lock);
+	if (own)
+		rc = move(order, own, GP_HOLDS(CAPTURE_KEEPS_TAIL));
+	if (rc)
+		return rc;
+
 	for (struct gp_stream *s = order->streams.first; s; s = s->next)
-		if (only_legacy_covers(s) && gp_stream_active(s)) {
+		if (s->thread && s->thread != gp_thread_self() &&
+		    !s->capturing && gp_stream_returned(s)) {
 			gp_stream_note(s);
 			any = true;
 		} else {
 			for (struct gp_slot *t = s->slots; t; t = t->next)
 				t->moving = 0; /* drains nothing */
 		}
-	if (any && !gp_order_legacy_taken(order)) {
-		if (GP_HOLDS(CAPTURE_KEEPS_TAIL))
-			rc = hold(order, GP_STREAM_LEGACY);
-		for (struct gp_stream *s = order->streams.first; s && !rc;
-		     s = s->next)
-			if (only_legacy_covers(s))
-				gp_stream_drain_noted(s);
-	}
-	gp_unlock(&order->lock);
-	if (rc && gp_order_sync_context(order))
+	if (!any || gp_order_legacy_taken(order))
+		return 0;
+	if (GP_HOLDS(CAPTURE_KEEPS_TAIL))
+		rc = hold(order, GP_STREAM_LEGACY);
+	for (struct gp_stream *s = order->streams.first; s && !rc; s = s->next)
+		gp_stream_drain_noted(s);
+	return rc;
+}
+
+static void sync_instead(struct gp_order *order)
+{
+	if (gp_order_sync_context(order))
 		tell_loss();
 }
 
-/* Under the lock. */
-static void ask(struct gp_order *order, struct gp_stream *s)
+void gp_order_set_off(struct gp_order *order, struct gp_stream *stream,
+		      bool destroys)
 {
-	const struct gp_driver *driver = order->driver;
-
-	s->captures = driver->streams->is_capturing(driver->dev, s->key);
-	__atomic_store_n(&s->capturing, s->captures || s->about,
-			 __ATOMIC_RELEASE);
-}
-
-void gp_order_set_off_ended(struct gp_stream *stream)
-{
-	struct gp_order *order = stream->order;
+	int rc;
 
 	gp_lock(&order->lock);
-	stream->about--;
-	ask(order, stream);
+	rc = move(order, stream,
+		  destroys ? GP_HOLDS(DESTROY_KEEPS_TAIL)
+			   : GP_HOLDS(CAPTURE_KEEPS_TAIL));
 	gp_unlock(&order->lock);
+	if (rc)
+		sync_instead(order);
+}
+
+/* ---- captures ---------------------------------------------------------------------- */
+
+void gp_order_seize(struct gp_order *order, struct gp_stream *stream,
+		    bool begins)
+{
+	int rc;
+
+	gp_lock(&order->lock);
+	rc = move(order, stream, GP_HOLDS(CAPTURE_KEEPS_TAIL));
+	if (!rc && begins && stream->blocking)
+		rc = move_defaults(order);
+	if (rc) {
+		gp_unlock(&order->lock);
+		sync_instead(order);
+		gp_lock(&order->lock);
+	}
+}
+
+/* Under the lock. */
+static bool ask(struct gp_order *order, struct gp_stream *s)
+{
+	const struct gp_driver *driver = order->driver;
+	bool captures = driver->streams->is_capturing(driver->dev, s->key);
+
+	__atomic_store_n(&s->capturing, captures, __ATOMIC_RELEASE);
+	return captures;
+}
+
+bool gp_order_yield(struct gp_stream *stream, struct gp_slot *slot)
+{
+	struct gp_order *order = stream->order;
+	bool captures = ask(order, stream);
+
+	if (slot)
+		gp_order_end(slot);
+	if (slot && captures)
+		gp_slot_drain(slot, slot->finished);
+	gp_unlock(&order->lock);
+	return captures;
 }
 
 bool gp_order_captures(struct gp_stream *stream)
@@ -189,8 +225,7 @@ bool gp_order_captures(struct gp_stream *stream)
 	bool captures;
 
 	gp_lock(&order->lock);
-	ask(order, stream);
-	captures = stream->captures;
+	captures = ask(order, stream);
 	gp_unlock(&order->lock);
 	return captures;
 }
@@ -202,24 +237,9 @@ void gp_order_recheck(struct gp_order *order)
 	gp_lock(&order->lock);
 	for (struct gp_stream *s = order->streams.first; s; s = s->next)
 		/* Another thread asks about its own default stream itself. */
-		if (s->captures && (!s->thread || s->thread == self))
+		if (s->capturing && (!s->thread || s->thread == self))
 			ask(order, s);
 	gp_unlock(&order->lock);
-}
-
-bool gp_order_quiet_since(struct gp_order *order,
-			  const struct gp_stream *stream, uint64_t stamp)
-{
-	bool legacy = stream->key == GP_STREAM_LEGACY;
-	bool quiet = true;
-
-	gp_lock(&order->lock);
-	for (const struct gp_stream *s = order->streams.first; s; s = s->next)
-		if ((s == stream || (legacy && s->blocking)) &&
-		    s->joined >= stamp)
-			quiet = false;
-	gp_unlock(&order->lock);
-	return quiet;
 }
 
 /* ---- proofs: [10] ------------------------------------------------------------------- */

@@ -180,6 +180,16 @@ bool gp_stream_active(const struct gp_stream *stream)
 	return false;
 }
 
+bool gp_stream_returned(const struct gp_stream *stream)
+{
+	for (const struct gp_slot *slot = gp_stream_slots(stream); slot;
+	     slot = slot->next)
+		if (gp_slot_finished(slot) !=
+		    __atomic_load_n(&slot->drained, __ATOMIC_ACQUIRE))
+			return true;
+	return false;
+}
+
 void gp_slot_drain(struct gp_slot *slot, uint64_t finished)
 {
 	uint64_t drained = __atomic_load_n(&slot->drained, __ATOMIC_RELAXED);

@@ -47,9 +47,7 @@ struct gp_stream {
 	uint64_t thread;        /* whose default stream it is, else 0 */
 	uint64_t serial;        /* never the same for two streams */
 	bool blocking;          /* waits for the legacy stream; constant */
-	bool capturing;  /* it does, or may; atomic, written under the lock */
-	bool captures;   /* the driver said so; lock */
-	unsigned about;  /* calls under way that may make it so; lock */
+	bool capturing;         /* or did; atomic, written under lock */
 	struct gp_slot *slots;  /* atomic; grows at the head */
 	struct gp_part *host;   /* what the host may see of it; lock */
 	struct gp_stream *next, *chain; /* all; of a bucket. Lock. */
@@ -96,6 +94,9 @@ struct gp_slot *gp_slot_get(struct gp_streams *streams,
 
 /* Any thread: may the stream have unfinished work? */
 bool gp_stream_active(const struct gp_stream *stream);
+
+/* Is there work whose call has returned? Any thread. */
+bool gp_stream_returned(const struct gp_stream *stream);
 
 /* Notes how much has returned; what follows in the driver's order of the
  * stream is behind that. Then, once that is over elsewhere: drains it. */

@@ -214,6 +214,7 @@ static inline int eased(struct ease *e, CUresult rc)
 struct stream_call {
 	CUevent event;
 	CUstream stream;
+	unsigned flags;
 };
 
 static CUresult event_create_body(const struct gp_real *real, void *arg)
@@ -224,7 +225,7 @@ static CUresult event_create_body(const struct gp_real *real, void *arg)
 
 static int event_create(void *dev, uint64_t *event)
 {
-	struct stream_call call = {NULL, NULL};
+	struct stream_call call = {NULL};
 	struct ease e = ease();
 	int rc = eased(&e, in_context(dev, event_create_body, &call));
 
@@ -254,7 +255,8 @@ static inline bool is_default(uint64_t stream)
 
 static int record(void *dev, uint64_t event, uint64_t stream)
 {
-	struct stream_call call = {(CUevent)event, (CUstream)stream};
+	struct stream_call call = {.event = (CUevent)event,
+				   .stream = (CUstream)stream};
 	struct ease e = ease();
 
 	return eased(&e, is_default(stream)
@@ -264,7 +266,8 @@ static int record(void *dev, uint64_t event, uint64_t stream)
 
 static int wait(void *dev, uint64_t stream, uint64_t event)
 {
-	struct stream_call call = {(CUevent)event, (CUstream)stream};
+	struct stream_call call = {.event = (CUevent)event,
+				   .stream = (CUstream)stream};
 	struct ease e = ease();
 
 	return eased(&e, is_default(stream) ? in_context(dev, wait_body, &call)
@@ -294,13 +297,15 @@ static int event_sync(void *dev, uint64_t event)
 
 static CUresult stream_create_body(const struct gp_real *real, void *arg)
 {
-	return real->cuStreamCreate(&((struct stream_call *)arg)->stream,
-				    CU_STREAM_NON_BLOCKING);
+	struct stream_call *call = arg;
+
+	return real->cuStreamCreate(&call->stream, call->flags);
 }
 
-static int stream_create(void *dev, uint64_t *stream)
+static int stream_create(void *dev, bool blocking, uint64_t *stream)
 {
-	struct stream_call call = {NULL, NULL};
+	struct stream_call call = {.flags = blocking ? CU_STREAM_DEFAULT
+						     : CU_STREAM_NON_BLOCKING};
 	struct ease e = ease();
 	int rc = eased(&e, in_context(dev, stream_create_body, &call));
 
@@ -315,7 +320,7 @@ static CUresult stream_destroy_body(const struct gp_real *real, void *arg)
 
 static void stream_destroy(void *dev, uint64_t stream)
 {
-	struct stream_call call = {NULL, (CUstream)stream};
+	struct stream_call call = {.stream = (CUstream)stream};
 	struct ease e = ease();
 
 	eased(&e, in_context(dev, stream_destroy_body, &call));

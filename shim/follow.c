@@ -133,7 +133,8 @@ static inline void submit(struct gp_work *work)
 }
 
 /* [14] Another thread cannot record in this one's default stream, nor in the
- * legacy one while a blocking stream captures. */
+ * legacy one while a blocking stream captures; so that a capture that begins
+ * need not do it, neither from the first one on. */
 static cold void set_off_own(struct gp_slot *slot)
 {
 	gp_order_set_off(slot->stream->order, slot->stream, false);
@@ -148,7 +149,8 @@ static inline void submitted(struct gp_work *work,
 	if (__builtin_expect((row->flags & GP_WORK_HOST) != 0, 0) &&
 	    rc == CUDA_SUCCESS)
 		gp_order_shows(slot);
-	if (gp_capture_any() && work->stream == CU_STREAM_PER_THREAD)
+	if (work->stream == CU_STREAM_PER_THREAD &&
+	    __atomic_load_n(&gp_capture_seen, __ATOMIC_RELAXED))
 		set_off_own(slot);
 }
 
@@ -159,21 +161,17 @@ static void wait_begins(struct gp_work *work)
 	if (!work->slot || !gp_capture_any())
 		return;
 	work->proves = true;
-	gp_order_set_off(work->slot->stream->order, work->slot->stream, true);
+	gp_order_seize(work->slot->stream->order, work->slot->stream, false);
 }
 
 static void wait_ended(struct gp_work *work)
 {
 	struct gp_slot *slot = work->slot;
-	struct gp_stream *stream = slot->stream;
 
-	gp_order_end(slot);
 	if (!work->proves)
-		return;
-	gp_order_set_off_ended(stream);
-	if (is_captured(slot)) /* then the wait is no work either */
-		gp_slot_drain(slot, slot->finished);
-	else if (work->stream == CU_STREAM_PER_THREAD)
+		gp_order_end(slot);
+	else if (!gp_order_yield(slot->stream, slot) &&
+		 work->stream == CU_STREAM_PER_THREAD)
 		set_off_own(slot);
 }
 

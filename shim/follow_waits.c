@@ -47,21 +47,23 @@ static bool look(CUevent event, struct gp_recorded *where)
 static void complete_event(CUevent event)
 {
 	struct gp_recorded where;
+	uint64_t stamp;
 
-	if (look(event, &where) && GP_HOLDS(QUERY_AFTER_FREE) &&
-	    gp_order_last_free(where.order) > where.made && !gp_capture_any())
-		gp_real()->cuEventSynchronize(event);
+	if (!look(event, &where) || !GP_HOLDS(QUERY_AFTER_FREE))
+		return;
+	stamp = gp_order_last_free(where.order);
+	if (stamp > where.made)
+		gp_order_complete(where.order, stamp);
 }
 
+/* Nothing was submitted to the stream since. */
 static void complete_stream(const struct gp_slot *slot)
 {
 	struct gp_order *order = slot->stream->order;
 	uint64_t stamp = gp_order_last_free(order);
 
-	if (stamp > gp_order_joined(slot) && GP_HOLDS(QUERY_AFTER_FREE) &&
-	    !gp_capture_any() &&
-	    gp_order_quiet_since(order, slot->stream, stamp))
-		gp_real()->cuStreamSynchronize((CUstream)slot->stream->key);
+	if (stamp > gp_order_joined(slot) && GP_HOLDS(QUERY_AFTER_FREE))
+		gp_order_complete(order, stamp);
 }
 
 /* [11] */
@@ -187,16 +189,14 @@ struct gp_slot *gp_follow_capture(CUstream stream)
 
 	if (!slot)
 		return NULL;
-	if (slot->stream->blocking)
-		gp_order_set_off_legacy(slot->stream->order);
-	gp_order_set_off(slot->stream->order, slot->stream, true);
+	gp_order_seize(slot->stream->order, slot->stream, true);
 	return slot;
 }
 
 void gp_follow_captured(struct gp_slot *slot)
 {
 	if (slot)
-		gp_order_set_off_ended(slot->stream);
+		gp_order_yield(slot->stream, NULL);
 }
 
 void gp_follow_capture_ended(CUstream stream)
@@ -217,7 +217,7 @@ static void destroy_in(struct gp_context *context, void *arg)
 	stream = gp_order_known(order, (uintptr_t)arg);
 	if (!stream)
 		return;
-	gp_order_set_off(order, stream, false);
+	gp_order_set_off(order, stream, true);
 	/* Before the driver destroys it: the handle may come back at once, on
 	 * another thread. */
 	gp_order_forget(order, stream);

@@ -219,11 +219,11 @@ static int event_sync(void *dev, uint64_t event)
 	return 0;
 }
 
-static int stream_create(void *dev, uint64_t *handle)
+static int stream_create(void *dev, bool blocking, uint64_t *handle)
 {
 	struct om *om = dev;
 
-	*handle = om_stream(om, false);
+	*handle = om_stream(om, blocking);
 	if (!*handle)
 		return -ENOMEM;
 	om->streams[*handle - FIRST_HANDLE].ours = true;

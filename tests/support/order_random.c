@@ -86,14 +86,6 @@ static void pass_turn(struct run *run)
 		pthread_cond_wait(&run->turned, &run->lock);
 }
 
-static bool blocking_capture(const struct run *run)
-{
-	for (unsigned i = 0; i < STREAMS; i++)
-		if (run->streams[i].capturing && run->streams[i].blocking)
-			return true;
-	return false;
-}
-
 /* ---- steps --------------------------------------------------------------------- */
 
 static void allocate(struct run *run)
@@ -302,7 +294,7 @@ static void replace_stream(struct run *run)
 		return;
 	known = gp_order_known(&run->order, run->streams[i].handle);
 	if (known) {
-		gp_order_set_off(&run->order, known, false);
+		gp_order_set_off(&run->order, known, true);
 		gp_order_forget(&run->order, known);
 	}
 	om_stream_gone(run->om, run->streams[i].handle);
@@ -328,11 +320,9 @@ static void capture(struct run *run)
 	}
 	if (run->captures || !run->program->turns)
 		return;
-	if (run->streams[i].blocking && !blocking_capture(run))
-		gp_order_set_off_legacy(&run->order);
-	gp_order_set_off(&run->order, slot->stream, true);
+	gp_order_seize(&run->order, slot->stream, true);
 	om_capture(run->om, stream, true);
-	gp_order_set_off_ended(slot->stream);
+	gp_order_yield(slot->stream, NULL);
 	run->streams[i].capturing = true;
 	run->captures++;
 }
