@@ -24,6 +24,7 @@
 #include "shim/reporter.h"
 #include "shim/state.h"
 #include "shim/tracer.h"
+#include "stats/format.h"
 #include "stats/log.h"
 #include "stats/report.h"
 
@@ -136,31 +137,45 @@ static void fill_report(struct gp_report *report, enum gp_report_reason reason)
 	fill_notes(report);
 }
 
+/* The line at exit: what was held, even where the report could not be
+ * written. */
+static void tell_summary(const struct gp_report *report, const char *path)
+{
+	uint64_t allocated = 0, reserved = 0, outside = 0, calls = 0;
+	char a[32], r[32], o[32], c[32];
+
+	for (size_t i = 0; i < report->num_pools; i++) {
+		const struct gp_pool_stats *stats = &report->pools[i].stats;
+
+		allocated += stats->allocated_bytes.peak;
+		reserved += stats->reserved_bytes.peak;
+		calls += stats->allocation.allocated + stats->allocation.freed;
+	}
+	for (int i = 0; i < GP_KIND_COUNT; i++)
+		outside += report->kinds[i].bytes.peak;
+	gp_format_bytes(allocated, a, sizeof(a));
+	gp_format_bytes(reserved, r, sizeof(r));
+	gp_format_bytes(outside, o, sizeof(o));
+	gp_format_count(calls, c, sizeof(c));
+	if (calls)
+		gp_note_last("peak %s allocated, %s reserved; %s calls went to "
+			     "the pool%s%s",
+			     a, r, c, *path ? "; report " : "", path);
+	else
+		gp_note_last("no pooled memory, peak %s outside the pool%s%s",
+			     o, *path ? "; report " : "", path);
+}
+
 static void tell_written(const struct gp_report *report, int rc,
 			 const char *path)
 {
-	uint64_t allocated = 0, reserved = 0;
-	char a[32], r[32];
-
-	if (rc) {
+	if (rc)
 		gp_warn("no report: cannot write %s: %s (report_dir sets the "
 			"directory)",
 			path, strerror(-rc));
-		return;
-	}
-	for (size_t i = 0; i < report->num_pools; i++) {
-		allocated += report->pools[i].stats.allocated_bytes.peak;
-		reserved += report->pools[i].stats.reserved_bytes.peak;
-	}
 	if (report->reason == GP_REPORT_EXIT)
-		gp_note_last(
-			"peak %s allocated, %s reserved; %llu calls served by "
-			"%llu driver calls; report %s",
-			gp_format_bytes(allocated, a, sizeof(a)),
-			gp_format_bytes(reserved, r, sizeof(r)),
-			(unsigned long long)report->calls_saved,
-			(unsigned long long)report->driver_calls, path);
-	else
+		tell_summary(report, rc ? "" : path);
+	else if (!rc)
 		gp_note("report %s", path);
 }
 
