@@ -13,9 +13,10 @@
 #include "pool/serve.h"
 #include "pool/state.h"
 
-#define cold      __attribute__((noinline, cold))
-#define hot       inline __attribute__((always_inline))
-#define likely(x) __builtin_expect(!!(x), 1)
+#define cold        __attribute__((noinline, cold))
+#define hot         inline __attribute__((always_inline))
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
 
 /* roundup_power2_divisions: up to the next of N steps between powers of two. */
 static cold uint64_t round_divisions(const struct gp_pool *pool, uint64_t bytes)
@@ -31,37 +32,38 @@ static cold uint64_t round_divisions(const struct gp_pool *pool, uint64_t bytes)
 	return (bytes + step - 1) / step * step;
 }
 
-/* Granules to serve, or 0 if no pool could. */
-static hot uint32_t round_request(const struct gp_pool *pool, uint64_t bytes)
+static hot uint32_t round_plain(uint64_t bytes)
 {
-	if (__builtin_expect(pool->rounds, 0))
-		bytes = round_divisions(pool, bytes);
 	if (likely(bytes < GP_LARGE_FROM))
 		return (uint32_t)((bytes + GP_ALIGN_SMALL - 1) >>
 				  GP_GRANULE_SHIFT);
-	if (bytes > pool->arena_bytes)
+	return (uint32_t)((bytes + GP_ALIGN_LARGE - 1) >> GP_UNIT_SHIFT) *
+	       GP_UNIT_GRANULES;
+}
+
+/* Granules to serve, or 0 if no pool could. */
+static uint32_t round_request(const struct gp_pool *pool, uint64_t bytes)
+{
+	if (bytes == 0 || bytes > pool->arena_bytes)
 		return 0;
-	return (uint32_t)((bytes + GP_ALIGN_LARGE - 1) / GP_ALIGN_LARGE *
-			  GP_UNIT_GRANULES);
+	return round_plain(pool->rounds ? round_divisions(pool, bytes) : bytes);
 }
 
 static hot struct gp_cache *cache_of(struct gp_pool *pool)
 {
 	struct gp_cache_tls *tls = &gp_cache_tls;
-	unsigned slot = pool->slot % GP_CACHE_POOLS;
 
-	if (likely(tls->at[slot].serial == pool->serial))
-		return tls->at[slot].cache;
-	return gp_cache_make(pool);
+	if (likely(tls->last_serial == pool->serial))
+		return tls->last;
+	return gp_cache_find(pool);
 }
 
 /* The block is the program's now. Under the lock that guards the tally. */
-static hot void hand_out(struct gp_pool *pool, struct gp_tally *tally,
-			 struct gp_block *b, uint64_t bytes, uint64_t *va)
+static hot void hand_out(struct gp_tally *tally, struct gp_block *b,
+			 uint64_t bytes)
 {
 	gp_tally_alloc(tally, gp_block_bytes(b), bytes);
 	__atomic_store_n(&b->requested, bytes, __ATOMIC_RELAXED);
-	*va = gp_pool_address(pool, gp_block_granule(b));
 	gp_block_set_state(b, GP_LIVE);
 }
 
@@ -86,16 +88,17 @@ static bool rose_far(const struct gp_pool *pool, const struct gp_tally *tally)
 static void finish(struct gp_pool *pool, struct gp_cache *cache,
 		   struct gp_block *b, uint64_t bytes, uint64_t *va)
 {
+	*va = gp_pool_address(pool, gp_block_granule(b));
 	if (!cache) {
 		b->owner = 0;
 		gp_lock(&pool->lock);
-		hand_out(pool, &pool->tally, b, bytes, va);
+		hand_out(&pool->tally, b, bytes);
 		gp_unlock(&pool->lock);
 		return;
 	}
 	b->owner = cache->number;
 	gp_cache_lock(cache);
-	hand_out(pool, &cache->tally, b, bytes, va);
+	hand_out(&cache->tally, b, bytes);
 	bool publish = rose_far(pool, &cache->tally);
 
 	gp_cache_unlock(cache);
@@ -106,24 +109,36 @@ static void finish(struct gp_pool *pool, struct gp_cache *cache,
 	}
 }
 
-static cold int miss(struct gp_pool *pool, struct gp_cache *cache,
-		     uint32_t granules, uint64_t bytes, uint64_t *va)
+/* A block of the thread's own cache, after what others gave back to it. */
+static struct gp_block *pop_slowly(struct gp_pool *pool, struct gp_cache *cache,
+				   uint32_t granules)
 {
+	struct gp_block *b;
+
+	gp_cache_lock(cache);
+	gp_cache_drain(cache);
+	b = gp_cache_pop(cache, granules);
+	gp_cache_unlock(cache);
+	if (!b || gp_order_reissue(&pool->order, b->stamp))
+		return b;
+	gp_reclaim_set_aside(pool, b);
+	return NULL;
+}
+
+/* Everything but the plain hit. */
+static cold int miss(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
+{
+	struct gp_cache *cache = cache_of(pool);
+	uint32_t granules = round_request(pool, bytes);
 	struct gp_block *b = NULL;
 	int rc;
 
+	if (bytes == 0 || !va)
+		return -EINVAL;
 	if (granules == 0)
 		return refuse(pool, -ENOMEM);
-	if (cache && __atomic_load_n(&cache->remote, __ATOMIC_RELAXED)) {
-		gp_cache_lock(cache);
-		gp_cache_drain(cache);
-		b = gp_cache_pop(cache, granules);
-		gp_cache_unlock(cache);
-	}
-	if (b && !gp_order_reissue(&pool->order, b->stamp)) {
-		gp_reclaim_set_aside(pool, b);
-		b = NULL;
-	}
+	if (cache)
+		b = pop_slowly(pool, cache, granules);
 	if (!b) {
 		rc = gp_serve(pool, cache, granules, &b);
 		if (rc)
@@ -133,26 +148,27 @@ static cold int miss(struct gp_pool *pool, struct gp_cache *cache,
 	return 0;
 }
 
+/* The hit. Whatever else is the case is left to miss(), as a tail call. */
 int gp_pool_alloc(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
 {
-	if (bytes == 0 || !va)
-		return -EINVAL;
-	uint32_t granules = round_request(pool, bytes);
-	struct gp_cache *cache = cache_of(pool);
+	struct gp_cache_tls *tls = &gp_cache_tls;
+	struct gp_cache *cache = tls->last;
+	struct gp_block *b;
 
-	if (likely(cache && gp_cache_try(cache))) {
-		struct gp_block *b = gp_cache_pop(cache, granules);
-
-		if (likely(b && gp_order_reissue(&pool->order, b->stamp))) {
-			hand_out(pool, &cache->tally, b, bytes, va);
-			gp_cache_unlock(cache);
-			return 0;
-		}
+	if (unlikely(bytes - 1 >= pool->plain_below || !va ||
+		     tls->last_serial != pool->serial || !gp_cache_try(cache)))
+		return miss(pool, bytes, va);
+	b = gp_cache_pop(cache, round_plain(bytes));
+	if (likely(b && gp_order_ready(&pool->order, b->stamp))) {
+		hand_out(&cache->tally, b, bytes);
+		*va = pool->base + (gp_block_granule(b) << GP_GRANULE_SHIFT);
 		gp_cache_unlock(cache);
-		if (b)
-			gp_reclaim_set_aside(pool, b);
+		return 0;
 	}
-	return miss(pool, cache, granules, bytes, va);
+	if (b)
+		gp_cache_push(cache, b);
+	gp_cache_unlock(cache);
+	return miss(pool, bytes, va);
 }
 
 /* ---- free ------------------------------------------------------------------------ */

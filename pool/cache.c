@@ -38,6 +38,7 @@ static void give_back(void *arg)
 	struct gp_cache_tls *tls = arg;
 
 	tls->exiting = true;
+	tls->last_serial = 0;
 	gp_registry_lock();
 	for (unsigned i = 0; i < GP_CACHE_POOLS; i++) {
 		struct gp_pool *pool = gp_registry_find(tls->at[i].serial);
@@ -82,14 +83,12 @@ static struct gp_cache *obtain(struct gp_pool *pool)
 	return cache;
 }
 
-struct gp_cache *gp_cache_make(struct gp_pool *pool)
+/* The thread's first use of this pool. */
+static struct gp_cache *make(struct gp_pool *pool)
 {
 	struct gp_cache_tls *tls = &gp_cache_tls;
 	struct gp_cache *cache;
 
-	if (tls->exiting || pool->slot >= GP_CACHE_POOLS ||
-	    pool->config.cache_policy == GP_CACHE_NONE)
-		return NULL;
 	pthread_once(&once, make_key);
 	if (!have_key || pthread_setspecific(key, tls))
 		return NULL;
@@ -100,6 +99,24 @@ struct gp_cache *gp_cache_make(struct gp_pool *pool)
 		return NULL;
 	tls->at[pool->slot].serial = pool->serial;
 	tls->at[pool->slot].cache = cache;
+	return cache;
+}
+
+struct gp_cache *gp_cache_find(struct gp_pool *pool)
+{
+	struct gp_cache_tls *tls = &gp_cache_tls;
+	struct gp_cache *cache;
+
+	if (tls->exiting || pool->slot >= GP_CACHE_POOLS ||
+	    pool->config.cache_policy == GP_CACHE_NONE)
+		return NULL;
+	cache = tls->at[pool->slot].serial == pool->serial
+			? tls->at[pool->slot].cache
+			: make(pool);
+	if (cache) {
+		tls->last = cache;
+		tls->last_serial = pool->serial;
+	}
 	return cache;
 }
 

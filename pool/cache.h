@@ -46,8 +46,11 @@ struct gp_cache {
 	void *link;             /* objects.h */
 };
 
-/* What a thread knows of its caches, by the pool's slot. */
+/* What a thread knows of its caches: the one it used last, and all by the
+ * pool's slot. A serial of 0 is no pool's. */
 struct gp_cache_tls {
+	uint64_t last_serial;
+	struct gp_cache *last;
 	struct {
 		uint64_t serial; /* of the pool it belongs to */
 		struct gp_cache *cache;
@@ -57,8 +60,8 @@ struct gp_cache_tls {
 
 extern __thread struct gp_cache_tls gp_cache_tls;
 
-/* The calling thread's cache, made on first use. NULL: work without one. */
-struct gp_cache *gp_cache_make(struct gp_pool *pool);
+/* The calling thread's cache, found or made. NULL: work without one. */
+struct gp_cache *gp_cache_find(struct gp_pool *pool);
 
 /* Everything in the cache, or only large blocks, as a chain by right; CACHED
  * blocks of whoever calls. Waits for the owner's few instructions. */

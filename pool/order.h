@@ -43,7 +43,8 @@ struct gp_order {
 	uint64_t done;     /* marks up to this one are complete; only rises */
 	uint32_t sync;     /* frees wait on the host; set once */
 	uint32_t num_host; /* streams with results the host may look at */
-	uint32_t see_all;  /* the host may look at anything */
+	uint32_t num_defaults; /* threads that use their default streams */
+	uint32_t see_all;      /* the host may look at anything */
 
 	/* Constant after gp_order_init(). */
 	const struct gp_driver *driver __attribute__((aligned(64)));
@@ -99,6 +100,17 @@ static inline bool gp_order_idle(const struct gp_order *order, uint64_t stamp)
 	       !GP_HOLDS(MOVE_WANTS_DONE);
 }
 
+/* Is later work ordered behind it already? Then it may be handed out. */
+static inline bool gp_order_ready(const struct gp_order *order, uint64_t stamp)
+{
+	if (stamp <= __atomic_load_n(&order->done, __ATOMIC_ACQUIRE))
+		return true;
+	return __builtin_expect(
+		stamp <= __atomic_load_n(&order->need, __ATOMIC_ACQUIRE) &&
+			!__atomic_load_n(&order->sync, __ATOMIC_RELAXED),
+		1);
+}
+
 /* Out of line: the rest of gp_order_reissue(). */
 bool gp_order_raise(struct gp_order *order, uint64_t stamp);
 
@@ -106,14 +118,7 @@ bool gp_order_raise(struct gp_order *order, uint64_t stamp);
  * False: not before it is idle. Any thread, under any lock. */
 static inline bool gp_order_reissue(struct gp_order *order, uint64_t stamp)
 {
-	if (stamp <= __atomic_load_n(&order->done, __ATOMIC_ACQUIRE))
-		return true;
-	if (__builtin_expect(
-		    stamp <= __atomic_load_n(&order->need, __ATOMIC_ACQUIRE) &&
-			    !__atomic_load_n(&order->sync, __ATOMIC_RELAXED),
-		    1))
-		return true;
-	return gp_order_raise(order, stamp);
+	return gp_order_ready(order, stamp) || gp_order_raise(order, stamp);
 }
 
 /* Would handing it out order later work behind more than it is now? */
@@ -262,6 +267,12 @@ bool gp_order_yield(struct gp_stream *stream, struct gp_slot *slot);
 bool gp_order_captures(struct gp_stream *stream);
 /* A capture has ended: asks about every stream. */
 void gp_order_recheck(struct gp_order *order);
+
+/* Has more than one thread used its default stream? Any thread. */
+static inline bool gp_order_many_defaults(const struct gp_order *order)
+{
+	return __atomic_load_n(&order->num_defaults, __ATOMIC_RELAXED) > 1;
+}
 
 /* The stream, if it is known. */
 struct gp_stream *gp_order_known(struct gp_order *order, uint64_t key);

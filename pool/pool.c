@@ -67,6 +67,7 @@ static int build(struct gp_pool *pool)
 			pool->rounds = true;
 	if (!pool->has_vmm)
 		return 0;
+	pool->plain_below = pool->rounds ? 0 : pool->arena_bytes;
 	return gp_call_reserve(pool, pool->arena_bytes, &pool->base);
 }
 
@@ -117,9 +118,8 @@ int gp_pool_create(const struct gp_driver *driver,
  * comes later that could give the memory back. */
 static int unmap_at_last(struct gp_pool *pool, uint64_t va, uint64_t bytes)
 {
-	return gp_call_unmap(pool, va, bytes) ?
-		       gp_call_unmap(pool, va, bytes) :
-		       0;
+	return gp_call_unmap(pool, va, bytes) ? gp_call_unmap(pool, va, bytes)
+					      : 0;
 }
 
 static void release_at_last(struct gp_pool *pool, const struct gp_handle *h)

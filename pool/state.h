@@ -41,6 +41,7 @@ struct gp_pool {
 	unsigned slot;   /* in the registry, shared by none alive */
 	uint64_t base;   /* address of granule 0; 0 with segments */
 	uint64_t arena_bytes;
+	uint64_t plain_below; /* sizes less 1 that the hit path takes */
 
 	/* Read by lookups without a lock, changed under `lock`. */
 	struct gp_arena arena;
