@@ -137,8 +137,7 @@ static void fill_report(struct gp_report *report, enum gp_report_reason reason)
 	fill_notes(report);
 }
 
-/* The line at exit: what was held, even where the report could not be
- * written. */
+/* The line at exit. */
 static void tell_summary(const struct gp_report *report, const char *path)
 {
 	uint64_t allocated = 0, reserved = 0, outside = 0, calls = 0;
@@ -159,11 +158,12 @@ static void tell_summary(const struct gp_report *report, const char *path)
 	gp_format_count(calls, c, sizeof(c));
 	if (calls)
 		gp_note_last("peak %s allocated, %s reserved; %s calls went to "
-			     "the pool%s%s",
-			     a, r, c, *path ? "; report " : "", path);
+			     "the pool; report %s",
+			     a, r, c, path);
 	else
-		gp_note_last("no pooled memory, peak %s outside the pool%s%s",
-			     o, *path ? "; report " : "", path);
+		gp_note_last("no pooled memory, peak %s outside the pool; "
+			     "report %s",
+			     o, path);
 }
 
 static void tell_written(const struct gp_report *report, int rc,
@@ -173,9 +173,9 @@ static void tell_written(const struct gp_report *report, int rc,
 		gp_warn("no report: cannot write %s: %s (report_dir sets the "
 			"directory)",
 			path, strerror(-rc));
-	if (report->reason == GP_REPORT_EXIT)
-		tell_summary(report, rc ? "" : path);
-	else if (!rc)
+	else if (report->reason == GP_REPORT_EXIT)
+		tell_summary(report, path);
+	else
 		gp_note("report %s", path);
 }
 
