@@ -107,7 +107,7 @@ CUDA_VERSION := $(shell sed -n 's/^\#define CUDA_VERSION //p' $(CUDA_INC)/cuda.h
 
 # ---- objects -------------------------------------------------------------
 
-$(B)/obj/shim/%.c.o $(B)/obj/tests/sim/%.c.o $(B)/obj/tests/programs/%.c.o $(B)/obj/tests/order/%.c.o $(B)/obj/tests/examples/%.c.o: EXTRA = -isystem $(CUDA_INC)
+$(B)/obj/shim/%.c.o $(B)/obj/tests/sim/%.c.o $(B)/obj/tests/programs/%.c.o $(B)/obj/tests/order/%.c.o $(B)/obj/tests/order/caller/%.c.o $(B)/obj/tests/examples/%.c.o: EXTRA = -isystem $(CUDA_INC)
 $(B)/obj/shim/%.c.o $(B)/obj/pool/%.c.o $(B)/obj/stats/%.c.o $(B)/obj/conf/%.c.o: EXTRA += $(LIB_CFLAGS)
 
 $(B)/obj/%.c.o: %.c | headers
@@ -208,10 +208,16 @@ $(B)/tests/bench/%: $(B)/obj/tests/bench/%.c.o $(REPLAY_LIB) $(CORE)
 $(MUTANT): $(LIB)
 	$(Q)$(MAKE) --no-print-directory B=$(B)/mut CFLAGS='$(CFLAGS) -DGP_MUTATIONS' $@
 
-$(ORDER_FUZZ): $(call obj,$(ORDER_SRC)) $(SIM) | $(MUTANT)
+# Its name makes the library take it for one that orders its own streams.
+$(B)/tests/librmm-order.so: $(call obj,tests/order/caller/caller.c) $(SIM)
 	$(say) LINK $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS_ALL) -rdynamic -o $@ $(filter %.o,$^) -L$(B)/sim -Wl,-rpath,'$$ORIGIN/../sim' -lcuda -ldl -lpthread
+	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -o $@ $< -L$(B)/sim -lcuda
+
+$(ORDER_FUZZ): $(call obj,$(ORDER_SRC)) $(B)/tests/librmm-order.so $(SIM) | $(MUTANT)
+	$(say) LINK $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -rdynamic -o $@ $(filter %.o,$^) $(B)/tests/librmm-order.so -L$(B)/sim -Wl,-rpath,'$$ORIGIN/../sim:$$ORIGIN' -lcuda -ldl -lpthread
 
 # What the replay is made of, for its units and the benchmarks.
 $(REPLAY_LIB): $(call obj,$(filter-out %/main.c,$(REPLAY_SRC)))

@@ -13,7 +13,8 @@ static int capturable(int but)
 
 		if (at == but || !s->alive || s->calls || s->capturing)
 			continue;
-		if (s->blocking && (w.stream[LEGACY].calls || getenv("NOBLOCKCAP")))
+		if (s->blocking &&
+		    (w.stream[LEGACY].calls || getenv("NOBLOCKCAP")))
 			continue;
 		return at;
 	}

@@ -221,7 +221,11 @@ static void run_seed(unsigned long seed)
 	w.streams = args.streams;
 	w.threads = args.threads ? args.threads : 1 + (unsigned)(seed % 3);
 	w.plain = args.plain;
-	w.lean = !conf || !strstr(conf, "free_order:reuse");
+	w.own = seed % 4 == 1 ? 2 : seed % 4 == 3 ? 4 : 0;
+	if (conf && strstr(conf, "free_order:reuse"))
+		w.own = 4;
+	if (!conf || strstr(conf, "free_order:full"))
+		w.own = 0;
 	w.free_captures = conf && strstr(conf, "reuse:auto");
 	w.most = (8ull << 20) << draw(5);
 	snprintf(settings, sizeof(settings),

@@ -1,4 +1,5 @@
 /* Allocating and freeing. */
+#include "tests/order/caller/caller.h"
 #include "tests/order/world.h"
 
 static uint64_t random_size(void)
@@ -47,7 +48,7 @@ void op_alloc(void)
 void free_mem(int mem)
 {
 	struct mem *m = &w.mem[mem];
-	enum gpusim_call kind = w.lean ? GPUSIM_FREES : GPUSIM_FREES_OWN;
+	bool own = draw(4) < w.own;
 	int self = threads_self();
 	uint64_t before;
 	CUresult rc;
@@ -60,14 +61,14 @@ void free_mem(int mem)
 		return;
 	}
 	before = moment();
-	begin(kind);
+	begin(own ? GPUSIM_FREES_OWN : GPUSIM_FREES);
 	gpusim_tenant_end(m->va);
-	rc = cuMemFree(m->va);
+	rc = own ? caller_free(m->va) : cuMemFree(m->va);
 	end(rc, "cuMemFree");
 	w.frees--;
 	w.live -= m->bytes;
 	*m = (struct mem){0};
-	if (!w.lean)
+	if (own)
 		return;
 	if (before > w.barrier)
 		w.barrier = before;

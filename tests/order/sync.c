@@ -102,7 +102,7 @@ void op_event_sync(void)
 /* What this thread's last free stood behind is over. */
 static bool covered(uint64_t at)
 {
-	return w.lean && at && at <= w.own_free[threads_self()];
+	return at && at <= w.own_free[threads_self()];
 }
 
 /* A question that may be answered "not yet", unless a free said more. */

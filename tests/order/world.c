@@ -155,7 +155,7 @@ static bool in_order(const struct mem *m, int stream)
 		return true;
 	if (m->home == stream && m->home_serial == w.stream[stream].serial)
 		return true;
-	if (w.lean && m->used <= w.barrier)
+	if (m->used <= w.barrier)
 		return true;
 	return w.stream[m->home].serial == m->home_serial &&
 	       ordered_by_rules(m->home, stream);
@@ -269,7 +269,7 @@ void world_start(void)
 	end(cuMemAlloc(&va, 4096), "cuMemAlloc");
 	begin(GPUSIM_WORKS);
 	end(launch_words(w.fill, NULL, va, 1, 16), "cuLaunchKernel");
-	begin(w.lean ? GPUSIM_FREES : GPUSIM_FREES_OWN);
+	begin(w.own == 4 ? GPUSIM_FREES_OWN : GPUSIM_FREES);
 	end(cuMemFree(va), "cuMemFree");
 	w.stream[LEGACY].alive = true;
 	w.stream[LEGACY].blocking = true;

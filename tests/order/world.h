@@ -89,7 +89,7 @@ struct world {
 	uint64_t seed, random;
 	unsigned ops, streams, threads;
 	bool plain;         /* no library */
-	bool lean;          /* on the order of frees */
+	unsigned own;       /* of 4 frees so many lean on no order */
 	bool free_captures; /* frees while a stream captures */
 	uint64_t done;      /* operations so far */
 	uint64_t moment;
@@ -97,7 +97,7 @@ struct world {
 	uint64_t own_free[MAX_THREADS];       /* the same, by thread */
 	unsigned inside;                      /* threads in an operation */
 	unsigned captures, blocking_captures; /* under way */
-	unsigned frees, ctx_waits;                   /* under way */
+	unsigned frees, ctx_waits;            /* under way */
 	uint64_t live, most;                  /* bytes */
 	uint64_t serials;
 	CUcontext ctx;
