@@ -86,7 +86,7 @@ class Inert(harness.CudaTest):
         self.assertIn(b'SigCgt', out)
         self.compare(['grep', '-E', '|'.join(STATE), '/proc/self/status'])
         self.compare(['bash', '-c',
-                      'grep -E "Threads|Sig" /proc/$$/status; '
+                      'grep -E "Threads|Sig[BICPS][a-z]" /proc/$$/status; '
                       'ls /proc/$$/task | wc -l'])
 
     def test_signal_still_ends_it(self):
