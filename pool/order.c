@@ -287,6 +287,13 @@ static int record_legacy(struct gp_order *order, struct gp_part *parts)
 	return 0;
 }
 
+/* The default stream of a thread that is gone, with all its work. */
+static void forget_thread(struct gp_order *order, struct gp_stream *s)
+{
+	__atomic_fetch_sub(&order->num_defaults, 1, __ATOMIC_RELAXED);
+	gp_stream_remove(&order->streams, s);
+}
+
 /* Everything in A. *parts: NULL when A is empty. */
 static int collect(struct gp_order *order, struct gp_part **parts)
 {
@@ -299,7 +306,7 @@ static int collect(struct gp_order *order, struct gp_part **parts)
 		if (gp_stream_active(s))
 			rc = take_part(order, &m, s);
 		else if (s->thread && !s->host && !gp_thread_alive(s->thread))
-			gp_stream_remove(&order->streams, s);
+			forget_thread(order, s);
 		if (!GP_HOLDS(MARK_COVERS_ALL) && m.own)
 			break;
 	}

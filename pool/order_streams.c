@@ -25,6 +25,9 @@ struct gp_slot *gp_order_slot(struct gp_order *order, uint64_t key,
 				       blocking);
 		if (stream)
 			stream->order = order;
+		if (stream && stream->thread)
+			__atomic_fetch_add(&order->num_defaults, 1,
+					   __ATOMIC_RELAXED);
 		if (stream && !GP_HOLDS(JOIN_STARTS_AT_ZERO))
 			stream->joined = gp_order_made(order) + 1;
 	}

@@ -113,31 +113,34 @@ struct gp_slot *gp_follow_slot(CUstream stream)
 
 /* ---- submissions ----------------------------------------------------------------- */
 
-/* Work in a stream that captures is none. */
-static cold bool is_captured(struct gp_slot *slot)
-{
-	struct gp_stream *stream = slot->stream;
-
-	return __atomic_load_n(&stream->capturing, __ATOMIC_ACQUIRE) &&
-	       gp_order_captures(stream);
-}
-
 static inline void submit(struct gp_work *work)
 {
 	struct gp_slot *slot = gp_follow_slot(work->stream);
 
-	if (!slot || (gp_capture_any() && is_captured(slot)))
+	if (!slot)
 		return;
+	if (__builtin_expect(
+		    __atomic_load_n(&slot->stream->capturing, __ATOMIC_ACQUIRE),
+		    0) &&
+	    gp_order_captures(slot->stream))
+		return; /* work in a stream that captures is none */
 	work->slot = slot;
 	gp_order_begin(slot);
 }
 
 /* [14] Another thread cannot record in this one's default stream, nor in the
- * legacy one while a blocking stream captures; so that a capture that begins
- * need not do it, neither from the first one on. */
+ * legacy one while a blocking stream captures; and an event there would order
+ * blocking streams behind each other. So each of several threads does it
+ * itself, and the only one from the first capture on. */
 static cold void set_off_own(struct gp_slot *slot)
 {
 	gp_order_set_off(slot->stream->order, slot->stream, false);
+}
+
+static bool must_set_off(const struct gp_slot *slot)
+{
+	return __atomic_load_n(&gp_capture_seen, __ATOMIC_RELAXED) ||
+	       gp_order_many_defaults(slot->stream->order);
 }
 
 static inline void submitted(struct gp_work *work,
@@ -149,8 +152,7 @@ static inline void submitted(struct gp_work *work,
 	if (__builtin_expect((row->flags & GP_WORK_HOST) != 0, 0) &&
 	    rc == CUDA_SUCCESS)
 		gp_order_shows(slot);
-	if (work->stream == CU_STREAM_PER_THREAD &&
-	    __atomic_load_n(&gp_capture_seen, __ATOMIC_RELAXED))
+	if (work->stream == CU_STREAM_PER_THREAD && must_set_off(slot))
 		set_off_own(slot);
 }
 
@@ -170,8 +172,9 @@ static void wait_ended(struct gp_work *work)
 
 	if (!work->proves)
 		gp_order_end(slot);
-	else if (!gp_order_yield(slot->stream, slot) &&
-		 work->stream == CU_STREAM_PER_THREAD)
+	else if (gp_order_yield(slot->stream, slot))
+		return;
+	if (work->stream == CU_STREAM_PER_THREAD && must_set_off(slot))
 		set_off_own(slot);
 }
 

@@ -169,7 +169,8 @@ static void submit(struct run *run)
 		return;
 	enter_stream(run, index);
 	run->ranges[range].users++;
-	bool follow = stream == OWN && run->captures;
+	bool follow = stream == OWN &&
+		      (run->captures || gp_order_many_defaults(&run->order));
 
 	let_go(run);
 	slot = gp_order_slot(&run->order, stream,
@@ -247,7 +248,8 @@ static void record(struct run *run)
 	e->recorded = true;
 	om_record(run->om, e->model, stream);
 	gp_order_end(slot);
-	if (stream == OWN && run->captures)
+	if (stream == OWN &&
+	    (run->captures || gp_order_many_defaults(&run->order)))
 		gp_order_set_off(&run->order, slot->stream, false);
 }
 
@@ -266,7 +268,8 @@ static void wait_event(struct run *run)
 	gp_order_begin(slot);
 	om_wait(run->om, stream, e->model);
 	gp_order_end(slot);
-	if (stream == OWN && run->captures)
+	if (stream == OWN &&
+	    (run->captures || gp_order_many_defaults(&run->order)))
 		gp_order_set_off(&run->order, slot->stream, false);
 }
 
