@@ -172,21 +172,47 @@ static void set(struct parse *parse, size_t index,
 	parse->given[index] = true;
 }
 
+/* Every key, so that a person who has only the library can go on. */
+static void list_keys(char *buf, size_t size)
+{
+	size_t used = 0;
+
+	buf[0] = '\0';
+	for (size_t i = 0; i < gp_conf_count() && used < size; i++) {
+		int n = snprintf(buf + used, size - used, "%s%s", i ? ", " : "",
+				 gp_conf_option(i)->key);
+
+		used += n > 0 ? (size_t)n : 0;
+	}
+}
+
 static void unknown(struct parse *parse, const struct setting *setting)
 {
 	const char *near = gp_conf_suggest(setting->key);
+	const char *colon = setting->colon || setting->blank ? ":" : "";
+	char keys[512];
 
 	parse->refused++;
-	if (near)
+	if (!*colon && memchr(setting->key.at, '=', setting->key.len)) {
 		say(parse,
-		    "%s:%s is ignored: no such key; the nearest known key is "
+		    "%s is ignored: a setting is written key:value, with a "
+		    "colon",
+		    show(setting->key).text);
+		return;
+	}
+	if (near) {
+		say(parse,
+		    "%s%s%s is ignored: no such key; the nearest known key is "
 		    "%s",
-		    show(setting->key).text, show(setting->value).text, near);
-	else
-		say(parse,
-		    "%s:%s is ignored: no such key, and none is like it "
-		    "(accepted: the keys of the README's configuration table)",
-		    show(setting->key).text, show(setting->value).text);
+		    show(setting->key).text, colon, show(setting->value).text,
+		    near);
+		return;
+	}
+	list_keys(keys, sizeof(keys));
+	say(parse,
+	    "%s%s%s is ignored: no such key, and none is like it (the keys: "
+	    "%s)",
+	    show(setting->key).text, colon, show(setting->value).text, keys);
 }
 
 static const struct gp_conf_foreign *foreign(struct gp_span key)
