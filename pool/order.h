@@ -249,6 +249,10 @@ static inline uint64_t gp_order_joined(const struct gp_slot *slot)
 	return __atomic_load_n(&slot->stream->joined, __ATOMIC_ACQUIRE);
 }
 
+/* The end of a submission to the thread's own default stream that hands itself
+ * to the anchor. */
+void gp_order_end_set_off(struct gp_slot *slot);
+
 /* What the stream has goes to the anchor: it is about to be destroyed
  * (`destroys`), or marks will not be able to name it. */
 void gp_order_set_off(struct gp_order *order, struct gp_stream *stream,

@@ -181,6 +181,20 @@ void gp_order_set_off(struct gp_order *order, struct gp_stream *stream,
 		sync_instead(order);
 }
 
+void gp_order_end_set_off(struct gp_slot *slot)
+{
+	struct gp_stream *stream = slot->stream;
+	struct gp_order *order = stream->order;
+	int rc;
+
+	gp_lock(&order->lock);
+	gp_order_end(slot);
+	rc = move(order, stream, GP_HOLDS(CAPTURE_KEEPS_TAIL));
+	gp_unlock(&order->lock);
+	if (rc)
+		sync_instead(order);
+}
+
 /* ---- captures ---------------------------------------------------------------------- */
 
 void gp_order_seize(struct gp_order *order, struct gp_stream *stream,
@@ -213,12 +227,17 @@ bool gp_order_yield(struct gp_stream *stream, struct gp_slot *slot)
 {
 	struct gp_order *order = stream->order;
 	bool captures = ask(order, stream);
+	int rc = 0;
 
 	if (slot)
 		gp_order_end(slot);
 	if (slot && captures)
 		gp_slot_drain(slot, slot->finished);
+	else if (slot && stream->thread)
+		rc = move(order, stream, GP_HOLDS(CAPTURE_KEEPS_TAIL));
 	gp_unlock(&order->lock);
+	if (rc)
+		sync_instead(order);
 	return captures;
 }
 

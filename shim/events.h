@@ -17,7 +17,6 @@ struct gp_recorded {
 	struct gp_slot *slot; /* of the thread that recorded */
 	uint64_t serial;      /* of the stream */
 	uint64_t finished;    /* the slot's submissions before it */
-	uint64_t made;        /* marks made before it */
 	unsigned generation;  /* of contexts */
 };
 

@@ -132,15 +132,22 @@ static inline void submit(struct gp_work *work)
  * legacy one while a blocking stream captures; and an event there would order
  * blocking streams behind each other. So each of several threads does it
  * itself, and the only one from the first capture on. */
-static cold void set_off_own(struct gp_slot *slot)
-{
-	gp_order_set_off(slot->stream->order, slot->stream, false);
-}
-
 static bool must_set_off(const struct gp_slot *slot)
 {
-	return __atomic_load_n(&gp_capture_seen, __ATOMIC_RELAXED) ||
-	       gp_order_many_defaults(slot->stream->order);
+	return slot->stream->thread &&
+	       (__atomic_load_n(&gp_capture_seen, __ATOMIC_RELAXED) ||
+		gp_order_many_defaults(slot->stream->order));
+}
+
+static inline void end(struct gp_work *work)
+{
+	struct gp_slot *slot = work->slot;
+
+	if (__builtin_expect(work->stream == CU_STREAM_PER_THREAD, 0) &&
+	    must_set_off(slot))
+		gp_order_end_set_off(slot);
+	else
+		gp_order_end(slot);
 }
 
 static inline void submitted(struct gp_work *work,
@@ -148,12 +155,10 @@ static inline void submitted(struct gp_work *work,
 {
 	struct gp_slot *slot = work->slot;
 
-	gp_order_end(slot);
+	end(work);
 	if (__builtin_expect((row->flags & GP_WORK_HOST) != 0, 0) &&
 	    rc == CUDA_SUCCESS)
 		gp_order_shows(slot);
-	if (work->stream == CU_STREAM_PER_THREAD && must_set_off(slot))
-		set_off_own(slot);
 }
 
 /* A wait may draw its stream into the capture that the event belongs to. */
@@ -168,14 +173,10 @@ static void wait_begins(struct gp_work *work)
 
 static void wait_ended(struct gp_work *work)
 {
-	struct gp_slot *slot = work->slot;
-
-	if (!work->proves)
-		gp_order_end(slot);
-	else if (gp_order_yield(slot->stream, slot))
-		return;
-	if (work->stream == CU_STREAM_PER_THREAD && must_set_off(slot))
-		set_off_own(slot);
+	if (work->proves)
+		gp_order_yield(work->slot->stream, work->slot);
+	else
+		end(work);
 }
 
 void gp_follow_begin(struct gp_work *work, const struct gp_work_row *row)

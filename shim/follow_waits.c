@@ -30,7 +30,6 @@ void gp_follow_recorded(struct gp_work *work, CUresult rc)
 		.serial = slot->stream->serial,
 		/* The record itself is this thread's latest submission. */
 		.finished = slot->finished + 1,
-		.made = gp_order_made(slot->stream->order),
 		.generation = gp_context_generation(),
 	};
 	gp_event_note(work->event, &where);
@@ -42,28 +41,21 @@ static bool look(CUevent event, struct gp_recorded *where)
 	       where->generation == gp_context_generation();
 }
 
-/* [18] After a cuMemFree everything before it is complete. An event older than
- * this thread's last free must not say that it is not. */
+/* [18] After a cuMemFree everything before it is complete, and what follows it
+ * finds the streams empty. A question after this thread's last free must not be
+ * answered by work that the free would have waited for. */
+static void complete(struct gp_order *order)
+{
+	if (GP_HOLDS(QUERY_AFTER_FREE))
+		gp_order_complete(order, gp_order_last_free(order));
+}
+
 static void complete_event(CUevent event)
 {
 	struct gp_recorded where;
-	uint64_t stamp;
 
-	if (!look(event, &where) || !GP_HOLDS(QUERY_AFTER_FREE))
-		return;
-	stamp = gp_order_last_free(where.order);
-	if (stamp > where.made)
-		gp_order_complete(where.order, stamp);
-}
-
-/* Nothing was submitted to the stream since. */
-static void complete_stream(const struct gp_slot *slot)
-{
-	struct gp_order *order = slot->stream->order;
-	uint64_t stamp = gp_order_last_free(order);
-
-	if (stamp > gp_order_joined(slot) && GP_HOLDS(QUERY_AFTER_FREE))
-		gp_order_complete(order, stamp);
+	if (look(event, &where))
+		complete(where.order);
 }
 
 /* [11] */
@@ -127,7 +119,7 @@ void gp_follow_wait_begins(struct gp_work *work, const struct gp_work_row *row)
 	case GP_WORK_STREAM_QUERY:
 		slot = gp_follow_slot(work->stream);
 		if (slot)
-			complete_stream(slot);
+			complete(slot->stream->order);
 		expect_stream(work);
 		break;
 	case GP_WORK_STREAM_SYNC:

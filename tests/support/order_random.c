@@ -180,11 +180,12 @@ static void submit(struct run *run)
 	om_submit(run->om, stream, range, tenant);
 	if (shows)
 		om_host_result(run->om, stream);
-	gp_order_end(slot);
+	if (follow)
+		gp_order_end_set_off(slot);
+	else
+		gp_order_end(slot);
 	if (shows)
 		gp_order_shows(slot);
-	if (follow)
-		gp_order_set_off(&run->order, slot->stream, false);
 	come_back(run);
 	run->ranges[range].users--;
 	leave_stream(run, index);
