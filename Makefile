@@ -240,7 +240,7 @@ deps:
 
 # TSan does not survive an exported dlsym, so SAN=thread runs what is linked,
 # not what is preloaded.
-test: $(UNITS) $(FUZZERS) $(if $(filter thread,$(SAN)),,all $(PROGS))
+test: $(UNITS) $(FUZZERS) $(if $(filter thread,$(SAN)),,all $(PROGS)) $(if $(SAN),,$(ORDER_FUZZ))
 	$(Q)$(PYTHON) tests/run.py --build $(B) $(if $(SAN),--san $(SAN)) $(TESTS)
 
 demo: all

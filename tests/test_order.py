@@ -1,0 +1,67 @@
+"""Random programs under the order oracle (order-fuzz), for some seconds: the
+library is clean, and a clause of its protocol that is switched off is seen."""
+import os
+import re
+import unittest
+
+import harness
+
+AUTO = 'reuse:auto'
+
+
+class Order(harness.CudaTest):
+
+    def setUp(self):
+        super().setUp()
+        self.fuzz = os.path.join(self.build.path, 'tests', 'order-fuzz')
+        if self.build.san:
+            self.skipTest('the fuzz preloads the library by itself')
+
+    def run_fuzz(self, *args, conf='', limit=120):
+        env = self.build.env(preload=False, GPUPOOL_CONF=conf)
+        return harness.run([self.fuzz] + list(args), env, limit,
+                           cwd=self.dir)
+
+    def rules(self):
+        result = self.run_fuzz('--list-rules')
+        self.assert_ok(result)
+        return [line.split()[0] for line in result.out.decode().splitlines()]
+
+    def test_plain_driver(self):
+        """What the fuzz does is right by itself."""
+        self.assert_ok(self.run_fuzz('--plain', '--seeds', '1-40'))
+
+    def test_waiting_frees(self):
+        self.assert_ok(self.run_fuzz('--seeds', '1-60', conf='reuse:sync'))
+
+    def test_broken_rules_are_seen(self):
+        """Each ends with the seed and both histories."""
+        rules = self.rules()
+        self.assertGreater(len(rules), 10)
+        for rule in rules:
+            with self.subTest(rule=rule):
+                result = self.run_fuzz('--seeds', '1-200', '--mutate', rule,
+                                       conf=AUTO)
+                text = result.err.decode()
+                self.assertEqual(result.status, 1, str(result))
+                self.assertRegex(text, r'order-fuzz: seed \d+ failed')
+
+    def test_same_seed_same_run(self):
+        """What a broken rule leads to can be looked at again."""
+        first = self.run_fuzz('--seeds', '1-50', '--mutate', 'JOIN_WAITS',
+                              conf=AUTO)
+        seed = re.search(r'seed (\d+) failed', first.err.decode()).group(1)
+        again = self.run_fuzz('--seeds', seed, '--mutate', 'JOIN_WAITS',
+                              conf=AUTO)
+        self.assertEqual(first.err, again.err)
+
+    def test_wrong_use(self):
+        for args in (['--seeds', '0'], ['--seeds', '5-2'], ['--ops', 'x'],
+                     ['--streams', '99'], ['--mutate', 'NO_SUCH_RULE'],
+                     ['--seed', '1', 'more'], ['--library', '/nowhere']):
+            with self.subTest(args=args):
+                self.assert_ok(self.run_fuzz(*args), 2)
+
+
+if __name__ == '__main__':
+    unittest.main()
