@@ -8,6 +8,7 @@
  * seed and both histories are on stderr); 2: wrong use.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <getopt.h>
 #include <libgen.h>
@@ -126,6 +127,38 @@ static const char *read_args(int argc, char **argv)
 
 /* ---- the library --------------------------------------------------------------------- */
 
+/* Reports of the library go here, and with us. */
+static char scratch[] = "/tmp/order-fuzz-XXXXXX";
+
+static void configure(void)
+{
+	const char *conf = getenv("GPUPOOL_CONF");
+	char all[1024];
+
+	if (!mkdtemp(scratch)) {
+		perror("order-fuzz: mkdtemp");
+		exit(2);
+	}
+	snprintf(all, sizeof(all), "%s%squiet:True,report_dir:%s",
+		 conf ? conf : "", conf && *conf ? "," : "", scratch);
+	setenv("GPUPOOL_CONF", all, 1);
+	setenv("ORDER_FUZZ_STARTED", scratch, 1);
+}
+
+static void clean_up(void)
+{
+	const char *place = getenv("ORDER_FUZZ_STARTED");
+	DIR *dir = place ? opendir(place) : NULL;
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir)))
+		unlinkat(dirfd(dir), entry->d_name, 0);
+	if (dir)
+		closedir(dir);
+	if (place)
+		rmdir(place);
+}
+
 /* Start again with the library in front of the driver. */
 static int preload(char **argv)
 {
@@ -148,7 +181,7 @@ static int preload(char **argv)
 	if (access(path, R_OK))
 		return usage("no library built with -DGP_MUTATIONS");
 	setenv("LD_PRELOAD", path, 1);
-	setenv("ORDER_FUZZ_STARTED", "1", 1);
+	configure();
 	/* The same addresses each time: lists are sorted by them. */
 	personality(ADDR_NO_RANDOMIZE);
 	execv(exe, argv);
@@ -193,9 +226,9 @@ static bool break_rule(const char *name)
 
 /* ---- a seed -------------------------------------------------------------------------------- */
 
-static void body(unsigned thread)
+/* Until there is nothing left to do; true: another thread is to go on. */
+static bool body(unsigned thread)
 {
-	(void)thread;
 	if (cuCtxSetCurrent(w.ctx))
 		fail("cuCtxSetCurrent failed");
 	while (w.done < w.ops) {
@@ -204,7 +237,14 @@ static void body(unsigned thread)
 		operate(false);
 		w.inside--;
 		threads_point();
+		if (draw(500) == 0) {
+			/* The next one has another default stream. */
+			w.stream[PER_THREAD + thread].serial = ++w.serials;
+			w.own_free[thread] = 0;
+			return true;
+		}
 	}
+	return false;
 }
 
 static void run_seed(unsigned long seed)
@@ -228,9 +268,11 @@ static void run_seed(unsigned long seed)
 		w.own = 0;
 	w.free_captures = conf && strstr(conf, "reuse:auto");
 	w.most = (8ull << 20) << draw(5);
+	w.tight = seed % 5 == 2;
 	snprintf(settings, sizeof(settings),
-		 "schedule:%lu,memory:512MiB,context:16MiB%s%s", seed,
-		 more ? "," : "", more ? more : "");
+		 "schedule:%lu,memory:%lluMiB,context:16MiB%s%s", seed,
+		 w.tight ? (w.most >> 20) + 24 : 512ull, more ? "," : "",
+		 more ? more : "");
 	setenv("GPUPOOL_SIM", settings, 1);
 	alarm(SEED_LIMIT_S);
 	world_start();
@@ -267,19 +309,23 @@ static bool clean(unsigned long seed)
 int main(int argc, char **argv)
 {
 	const char *why = read_args(argc, argv);
+	bool all_clean = true;
 
 	if (why)
 		return usage(why);
 	if (!args.plain && !getenv("ORDER_FUZZ_STARTED"))
 		return preload(argv);
 	find_rules();
-	if (args.list)
-		return list_rules();
-	if (args.mutate && !break_rule(args.mutate))
-		return usage("no such rule");
-	for (unsigned long seed = args.first; seed <= args.last; seed++)
-		if (!clean(seed))
-			return 1;
+	if (args.list || (args.mutate && !break_rule(args.mutate))) {
+		clean_up();
+		return args.list ? list_rules() : usage("no such rule");
+	}
+	for (unsigned long seed = args.first; all_clean && seed <= args.last;
+	     seed++)
+		all_clean = clean(seed);
+	clean_up();
+	if (!all_clean)
+		return 1;
 	if (!args.quiet)
 		printf("order-fuzz: seeds %lu to %lu clean\n", args.first,
 		       args.last);

@@ -40,6 +40,13 @@ void op_alloc(void)
 	w.live += bytes;
 	begin(GPUSIM_WORKS);
 	rc = cuMemAlloc(&va, bytes);
+	if (rc == CUDA_ERROR_OUT_OF_MEMORY && w.tight) {
+		end(CUDA_SUCCESS, "cuMemAlloc");
+		w.live -= bytes;
+		m->busy = false;
+		op_free();
+		return;
+	}
 	end(rc, "cuMemAlloc");
 	gpusim_tenant_begin(va, bytes);
 	*m = (struct mem){.va = va, .bytes = bytes, .home = NOWHERE};

@@ -20,7 +20,8 @@ static struct {
 } turns;
 
 static sem_t turn[MAX_THREADS], all_gone;
-static void (*work)(unsigned thread);
+static bool (*work)(unsigned thread);
+static pthread_t thread_of[MAX_THREADS];
 
 static uint32_t draw(uint32_t below)
 {
@@ -76,11 +77,27 @@ void threads_keep(bool keep)
 	turns.keep = keep;
 }
 
-static void *run(void *arg)
+static void *go_on(void);
+
+/* Takes the place, and the turn, of the thread that it waits for. What that
+ * one does in ending it does as itself. */
+static void *follow(void *arg)
 {
 	self = (int)(intptr_t)arg;
-	await(&turn[self]);
-	work((unsigned)self);
+	pthread_join(thread_of[self], NULL);
+	thread_of[self] = pthread_self();
+	return go_on();
+}
+
+static void *go_on(void)
+{
+	pthread_t next;
+
+	if (work((unsigned)self)) {
+		if (pthread_create(&next, NULL, follow, (void *)(intptr_t)self))
+			abort();
+		return NULL;
+	}
 	turns.gone[self] = true;
 	if (--turns.alive)
 		sem_post(&turn[other()]);
@@ -90,10 +107,16 @@ static void *run(void *arg)
 	return NULL;
 }
 
-void threads_run(unsigned n, uint64_t seed, void (*body)(unsigned thread))
+static void *run(void *arg)
+{
+	self = (int)(intptr_t)arg;
+	await(&turn[self]);
+	return go_on();
+}
+
+void threads_run(unsigned n, uint64_t seed, bool (*body)(unsigned thread))
 {
 	static const uint32_t often[] = {0, 4, 16, 64, 200};
-	pthread_t thread[MAX_THREADS];
 
 	work = body;
 	turns.n = n;
@@ -104,13 +127,14 @@ void threads_run(unsigned n, uint64_t seed, void (*body)(unsigned thread))
 	sem_init(&all_gone, 0, 0);
 	for (unsigned i = 0; i < n; i++) {
 		sem_init(&turn[i], 0, 0);
-		if (pthread_create(&thread[i], NULL, run, (void *)(intptr_t)i))
+		if (pthread_create(&thread_of[i], NULL, run,
+				   (void *)(intptr_t)i))
 			abort();
 	}
 	sem_post(&turn[0]);
 	await(&all_gone);
 	for (unsigned i = 0; i < n; i++)
-		pthread_join(thread[i], NULL);
+		pthread_join(thread_of[i], NULL);
 }
 
 /* ---- in place of the C library's ----------------------------------------------- */

@@ -16,8 +16,9 @@
 #define MAX_THREADS 8
 
 /* Runs body(0) ... body(n - 1), each on a thread of its own, until all have
- * returned. `seed` draws the turns. */
-void threads_run(unsigned n, uint64_t seed, void (*body)(unsigned thread));
+ * returned false; one that returns true goes on as another thread. `seed`
+ * draws the turns. */
+void threads_run(unsigned n, uint64_t seed, bool (*body)(unsigned thread));
 
 /* The number of this thread; -1: none of these. */
 int threads_self(void);

@@ -99,6 +99,7 @@ struct world {
 	unsigned captures, blocking_captures; /* under way */
 	unsigned frees, ctx_waits;            /* under way */
 	uint64_t live, most;                  /* bytes */
+	bool tight;                           /* hardly more memory than that */
 	uint64_t serials;
 	CUcontext ctx;
 	CUfunction fill, add, copy, expect;
