@@ -171,3 +171,42 @@ uint64_t gp_marks_poll(struct gp_marks *marks, const struct gp_driver *driver)
 	}
 	return number;
 }
+
+static bool among(const struct gp_event *event, struct gp_event *const *events,
+		  unsigned n)
+{
+	while (n--)
+		if (events[n] == event)
+			return true;
+	return false;
+}
+
+uint64_t gp_marks_prove(struct gp_marks *marks, uint64_t number,
+			struct gp_event *const *events, unsigned n)
+{
+	struct gp_mark *mark = gp_marks_from(marks, number);
+	struct gp_part **link;
+
+	if (!mark || mark->number != number)
+		return 0; /* complete already, or made anew */
+	link = &mark->parts;
+	while (*link) {
+		struct gp_part *part = *link;
+
+		if (!among(part->event, events, n)) {
+			link = &part->next;
+			continue;
+		}
+		*link = part->next;
+		part_complete(marks, part);
+	}
+	if (mark->parts)
+		return 0;
+	do {
+		mark = gp_marks_at(marks, 0);
+		gp_parts_free(marks, mark->parts);
+		marks->first = (marks->first + 1) % GP_MARKS;
+		marks->count--;
+	} while (mark->number != number);
+	return number;
+}

@@ -86,6 +86,12 @@ struct gp_mark *gp_marks_from(struct gp_marks *marks, uint64_t number);
  * highest number found so, else 0. */
 uint64_t gp_marks_poll(struct gp_marks *marks, const struct gp_driver *driver);
 
+/* These events are complete. Where they are all that is left of the mark of
+ * that number, it is complete, and all before it are, whatever the driver says
+ * of their events yet. Returns its number then, else 0. */
+uint64_t gp_marks_prove(struct gp_marks *marks, uint64_t number,
+			struct gp_event *const *events, unsigned n);
+
 /* Everything is complete. */
 void gp_marks_clear(struct gp_marks *marks);
 

@@ -222,110 +222,46 @@ uint64_t gp_order_name(struct gp_order *order, uint64_t key)
 	return order->beside ? order->beside : key;
 }
 
-bool gp_order_legacy_taken(const struct gp_order *order)
+/* [7] One stream of A takes part. */
+static int take_part(struct gp_order *order, struct gp_stream *s,
+		     struct gp_part **parts)
 {
-	for (const struct gp_stream *s = order->streams.first; s; s = s->next)
-		if (s->capturing && s->blocking)
-			return true;
-	return false;
-}
-
-struct making {
-	struct gp_part *own;    /* each with an event of its own */
-	struct gp_part *legacy; /* covered by one event on the legacy stream */
-};
-
-/* One stream of A takes part. */
-static int take_part(struct gp_order *order, struct making *m,
-		     struct gp_stream *s)
-{
-	/* The default stream of another thread cannot be named here; the legacy
-	 * stream waits for it as for every blocking one. */
-	bool legacy = s->thread && s->thread != gp_thread_self();
 	struct gp_part *part;
 
-	/* What it had before was set off; what is in it now is none. */
-	if (s->capturing)
-		return 0;
-	if (legacy && !GP_HOLDS(MARK_COVERS_THREADS))
+	/* What it had before was set off; what is in it now is none. And a
+	 * thread's default stream sets itself off: no other thread can name
+	 * it. A call in either has not returned, so no free is behind it. */
+	if (s->capturing || s->thread)
 		return 0;
 	part = gp_part_new(&order->marks, s);
 	if (!part)
 		return -ENOMEM;
-	if (legacy && !part->num_seen) {
-		/* Its call has not returned: no free can be behind it. */
-		gp_parts_free(&order->marks, part);
-		return 0;
-	}
-	if (legacy) {
-		part->next = m->legacy;
-		m->legacy = part;
-		return 0;
-	}
-	part->next = m->own;
-	m->own = part;
+	part->next = *parts;
+	*parts = part;
 	part->event = gp_order_record(order, gp_order_name(order, s->key));
 	return part->event ? 0 : -EIO;
-}
-
-static int record_legacy(struct gp_order *order, struct gp_part *parts)
-{
-	struct gp_event *event;
-
-	if (gp_order_legacy_taken(order)) {
-		/* Work can have come only to streams that were set off. */
-		return -EBUSY;
-	}
-	event = gp_order_record(order, GP_STREAM_LEGACY);
-	if (!event)
-		return -EIO;
-	for (; parts; parts = parts->next) {
-		event->refs++;
-		parts->event = event;
-	}
-	gp_event_put(&order->marks, event);
-	return 0;
-}
-
-/* The default stream of a thread that is gone, with all its work. */
-static void forget_thread(struct gp_order *order, struct gp_stream *s)
-{
-	__atomic_fetch_sub(&order->num_defaults, 1, __ATOMIC_RELAXED);
-	gp_stream_remove(&order->streams, s);
 }
 
 /* Everything in A. *parts: NULL when A is empty. */
 static int collect(struct gp_order *order, struct gp_part **parts)
 {
-	struct making m = {NULL, NULL};
 	struct gp_stream *s, *next;
 	int rc = 0;
 
 	for (s = order->streams.first; s && !rc; s = next) {
 		next = s->next;
 		if (gp_stream_active(s))
-			rc = take_part(order, &m, s);
+			rc = take_part(order, s, parts);
 		else if (s->thread && !s->host && !gp_thread_alive(s->thread))
-			forget_thread(order, s);
-		if (!GP_HOLDS(MARK_COVERS_ALL) && m.own)
+			gp_stream_remove(&order->streams, s);
+		if (!GP_HOLDS(MARK_COVERS_ALL) && *parts)
 			break;
 	}
-	if (!rc && m.legacy)
-		rc = record_legacy(order, m.legacy);
 	if (rc) {
-		gp_parts_free(&order->marks, m.own);
-		gp_parts_free(&order->marks, m.legacy);
-		return rc;
+		gp_parts_free(&order->marks, *parts);
+		*parts = NULL;
 	}
-	if (m.own) {
-		struct gp_part *last = m.own;
-
-		while (last->next)
-			last = last->next;
-		last->next = m.legacy;
-	}
-	*parts = m.own ? m.own : m.legacy;
-	return 0;
+	return rc;
 }
 
 int gp_order_mark(struct gp_order *order)
@@ -476,11 +412,12 @@ void gp_order_poll(struct gp_order *order)
 
 /* The events of the oldest mark that covers `stamp`. Under the lock. */
 static unsigned hold_events(struct gp_order *order, uint64_t stamp,
-			    struct gp_event **events)
+			    struct gp_event **events, uint64_t *number)
 {
 	struct gp_mark *mark = gp_marks_from(&order->marks, stamp);
 	unsigned n = 0;
 
+	*number = mark ? mark->number : 0;
 	for (struct gp_part *p = mark ? mark->parts : NULL; p && n < EVENTS;
 	     p = p->next) {
 		p->event->refs++;
@@ -493,24 +430,27 @@ static int wait_for_mark(struct gp_order *order, uint64_t stamp)
 {
 	const struct gp_driver *driver = order->driver;
 	struct gp_event *events[EVENTS];
+	uint64_t number;
 	unsigned n;
 	int rc = 0;
 
-	n = hold_events(order, stamp, events);
+	n = hold_events(order, stamp, events, &number);
 	if (!n) {
 		rc = gp_order_mark(order);
 		if (rc)
 			return rc;
-		n = hold_events(order, stamp, events);
+		n = hold_events(order, stamp, events, &number);
 	}
 	gp_unlock(&order->lock);
 	gp_rank_assert_none();
 	for (unsigned i = 0; i < n && !rc; i++)
 		rc = driver->streams->event_sync(driver->dev, events[i]->id);
 	gp_lock(&order->lock);
+	if (!rc)
+		gp_order_max(&order->done,
+			     gp_marks_prove(&order->marks, number, events, n));
 	for (unsigned i = 0; i < n; i++)
 		gp_event_put(&order->marks, events[i]);
-	gp_order_max(&order->done, gp_marks_poll(&order->marks, driver));
 	return rc;
 }
 

@@ -43,8 +43,7 @@ struct gp_order {
 	uint64_t done;     /* marks up to this one are complete; only rises */
 	uint32_t sync;     /* frees wait on the host; set once */
 	uint32_t num_host; /* streams with results the host may look at */
-	uint32_t num_defaults; /* threads that use their default streams */
-	uint32_t see_all;      /* the host may look at anything */
+	uint32_t see_all;  /* the host may look at anything */
 
 	/* Constant after gp_order_init(). */
 	const struct gp_driver *driver __attribute__((aligned(64)));
@@ -197,11 +196,22 @@ static inline void gp_order_begin(struct gp_slot *slot)
 		gp_order_submit_slow(slot);
 }
 
-static inline void gp_order_end(struct gp_slot *slot)
+/* The end of one to a thread's default stream, which hands it to the anchor. */
+void gp_order_end_set_off(struct gp_slot *slot);
+
+static inline void gp_order_count_end(struct gp_slot *slot)
 {
 	if (GP_HOLDS(SUBMIT_JOINS))
 		__atomic_store_n(&slot->finished, slot->finished + 1,
 				 __ATOMIC_RELEASE);
+}
+
+static inline void gp_order_end(struct gp_slot *slot)
+{
+	if (__builtin_expect(slot->stream->thread != 0, 0))
+		gp_order_end_set_off(slot);
+	else
+		gp_order_count_end(slot);
 }
 
 /* A submission that the host may see something of has returned. */
@@ -249,34 +259,20 @@ static inline uint64_t gp_order_joined(const struct gp_slot *slot)
 	return __atomic_load_n(&slot->stream->joined, __ATOMIC_ACQUIRE);
 }
 
-/* The end of a submission to the thread's own default stream that hands itself
- * to the anchor. */
-void gp_order_end_set_off(struct gp_slot *slot);
+/* What the stream has goes to the anchor: it is about to be destroyed. */
+void gp_order_set_off(struct gp_order *order, struct gp_stream *stream);
 
-/* What the stream has goes to the anchor: it is about to be destroyed
- * (`destroys`), or marks will not be able to name it. */
-void gp_order_set_off(struct gp_order *order, struct gp_stream *stream,
-		      bool destroys);
-
-/* Around a call that may begin a capture in the stream (`begins`) or draw it
- * into one. The lock is held from seize to yield, so that nothing of ours is
+/* Around a call that may begin a capture in the stream, or draw it into one. The lock is held from seize to yield, so that nothing of ours is
  * put into a stream that captures; the call must not wait. `slot`: where the
  * call was begun as a submission, else NULL; it is ended here, and was none if
  * it was captured. True: the stream captures now. */
-void gp_order_seize(struct gp_order *order, struct gp_stream *stream,
-		    bool begins);
+void gp_order_seize(struct gp_order *order, struct gp_stream *stream);
 bool gp_order_yield(struct gp_stream *stream, struct gp_slot *slot);
 
 /* Does it capture? Asks the driver. Not of another thread's default stream. */
 bool gp_order_captures(struct gp_stream *stream);
 /* A capture has ended: asks about every stream. */
 void gp_order_recheck(struct gp_order *order);
-
-/* Has more than one thread used its default stream? Any thread. */
-static inline bool gp_order_many_defaults(const struct gp_order *order)
-{
-	return __atomic_load_n(&order->num_defaults, __ATOMIC_RELAXED) > 1;
-}
 
 /* The stream, if it is known. */
 struct gp_stream *gp_order_known(struct gp_order *order, uint64_t key);

@@ -35,10 +35,6 @@ int gp_order_mark(struct gp_order *order);
  * and they behind it. Under the lock. */
 uint64_t gp_order_name(struct gp_order *order, uint64_t key);
 
-/* Is the legacy stream forbidden, because a blocking stream captures? Under
- * the lock. */
-bool gp_order_legacy_taken(const struct gp_order *order);
-
 /* An event behind all that is in the stream now. Under the lock. NULL: the
  * driver would not. */
 struct gp_event *gp_order_record(struct gp_order *order, uint64_t key);

@@ -25,9 +25,6 @@ struct gp_slot *gp_order_slot(struct gp_order *order, uint64_t key,
 				       blocking);
 		if (stream)
 			stream->order = order;
-		if (stream && stream->thread)
-			__atomic_fetch_add(&order->num_defaults, 1,
-					   __ATOMIC_RELAXED);
 		if (stream && !GP_HOLDS(JOIN_STARTS_AT_ZERO))
 			stream->joined = gp_order_made(order) + 1;
 	}
@@ -128,54 +125,18 @@ static int move(struct gp_order *order, struct gp_stream *stream, bool keeps)
 	return rc;
 }
 
-/* [14] A blocking stream begins a capture: default streams of threads, which
- * for other threads only an event on the legacy stream covers, go to the anchor
- * now. */
-static int move_defaults(struct gp_order *order)
-{
-	struct gp_stream *own = gp_stream_find(
-		&order->streams, GP_STREAM_PER_THREAD, gp_thread_self());
-	bool any = false;
-	int rc = 0;
-
-	if (own)
-		rc = move(order, own, GP_HOLDS(CAPTURE_KEEPS_TAIL));
-	if (rc)
-		return rc;
-
-	for (struct gp_stream *s = order->streams.first; s; s = s->next)
-		if (s->thread && s->thread != gp_thread_self() &&
-		    !s->capturing && gp_stream_returned(s)) {
-			gp_stream_note(s);
-			any = true;
-		} else {
-			for (struct gp_slot *t = s->slots; t; t = t->next)
-				t->moving = 0; /* drains nothing */
-		}
-	if (!any || gp_order_legacy_taken(order))
-		return 0;
-	if (GP_HOLDS(CAPTURE_KEEPS_TAIL))
-		rc = hold(order, GP_STREAM_LEGACY);
-	for (struct gp_stream *s = order->streams.first; s && !rc; s = s->next)
-		gp_stream_drain_noted(s);
-	return rc;
-}
-
 static void sync_instead(struct gp_order *order)
 {
 	if (gp_order_sync_context(order))
 		tell_loss();
 }
 
-void gp_order_set_off(struct gp_order *order, struct gp_stream *stream,
-		      bool destroys)
+void gp_order_set_off(struct gp_order *order, struct gp_stream *stream)
 {
 	int rc;
 
 	gp_lock(&order->lock);
-	rc = move(order, stream,
-		  destroys ? GP_HOLDS(DESTROY_KEEPS_TAIL)
-			   : GP_HOLDS(CAPTURE_KEEPS_TAIL));
+	rc = move(order, stream, GP_HOLDS(DESTROY_KEEPS_TAIL));
 	gp_unlock(&order->lock);
 	if (rc)
 		sync_instead(order);
@@ -188,8 +149,8 @@ void gp_order_end_set_off(struct gp_slot *slot)
 	int rc;
 
 	gp_lock(&order->lock);
-	gp_order_end(slot);
-	rc = move(order, stream, GP_HOLDS(CAPTURE_KEEPS_TAIL));
+	gp_order_count_end(slot);
+	rc = move(order, stream, GP_HOLDS(THREADS_SET_OFF));
 	gp_unlock(&order->lock);
 	if (rc)
 		sync_instead(order);
@@ -197,15 +158,12 @@ void gp_order_end_set_off(struct gp_slot *slot)
 
 /* ---- captures ---------------------------------------------------------------------- */
 
-void gp_order_seize(struct gp_order *order, struct gp_stream *stream,
-		    bool begins)
+void gp_order_seize(struct gp_order *order, struct gp_stream *stream)
 {
 	int rc;
 
 	gp_lock(&order->lock);
 	rc = move(order, stream, GP_HOLDS(CAPTURE_KEEPS_TAIL));
-	if (!rc && begins && stream->blocking)
-		rc = move_defaults(order);
 	if (rc) {
 		gp_unlock(&order->lock);
 		sync_instead(order);
@@ -230,11 +188,11 @@ bool gp_order_yield(struct gp_stream *stream, struct gp_slot *slot)
 	int rc = 0;
 
 	if (slot)
-		gp_order_end(slot);
+		gp_order_count_end(slot);
 	if (slot && captures)
 		gp_slot_drain(slot, slot->finished);
 	else if (slot && stream->thread)
-		rc = move(order, stream, GP_HOLDS(CAPTURE_KEEPS_TAIL));
+		rc = move(order, stream, GP_HOLDS(THREADS_SET_OFF));
 	gp_unlock(&order->lock);
 	if (rc)
 		sync_instead(order);

@@ -17,7 +17,6 @@
 #define PER_THREAD   CU_STREAM_PER_THREAD
 
 int gp_captures;
-int gp_capture_seen;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Guarded by lock. */
@@ -51,7 +50,6 @@ static struct gp_slot *begun(CUstream stream, CUstream otherwise)
 	CUcontext context = NULL;
 
 	gp_real()->cuCtxGetCurrent(&context);
-	__atomic_store_n(&gp_capture_seen, 1, __ATOMIC_RELAXED);
 	pthread_mutex_lock(&lock);
 	if (num_captures < MAX_CAPTURES) {
 		captures[num_captures].stream = stream;

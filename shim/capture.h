@@ -12,9 +12,6 @@
 /* Number of captures under way in the process. Synchronization: atomic. */
 extern int gp_captures;
 
-/* There has been one. Synchronization: atomic. */
-extern int gp_capture_seen;
-
 /* Cheap test for the hot path. */
 static inline bool gp_capture_any(void)
 {

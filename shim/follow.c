@@ -128,34 +128,12 @@ static inline void submit(struct gp_work *work)
 	gp_order_begin(slot);
 }
 
-/* [14] Another thread cannot record in this one's default stream, nor in the
- * legacy one while a blocking stream captures; and an event there would order
- * blocking streams behind each other. So each of several threads does it
- * itself, and the only one from the first capture on. */
-static bool must_set_off(const struct gp_slot *slot)
-{
-	return slot->stream->thread &&
-	       (__atomic_load_n(&gp_capture_seen, __ATOMIC_RELAXED) ||
-		gp_order_many_defaults(slot->stream->order));
-}
-
-static inline void end(struct gp_work *work)
-{
-	struct gp_slot *slot = work->slot;
-
-	if (__builtin_expect(work->stream == CU_STREAM_PER_THREAD, 0) &&
-	    must_set_off(slot))
-		gp_order_end_set_off(slot);
-	else
-		gp_order_end(slot);
-}
-
 static inline void submitted(struct gp_work *work,
 			     const struct gp_work_row *row, CUresult rc)
 {
 	struct gp_slot *slot = work->slot;
 
-	end(work);
+	gp_order_end(slot);
 	if (__builtin_expect((row->flags & GP_WORK_HOST) != 0, 0) &&
 	    rc == CUDA_SUCCESS)
 		gp_order_shows(slot);
@@ -168,7 +146,7 @@ static void wait_begins(struct gp_work *work)
 	if (!work->slot || !gp_capture_any())
 		return;
 	work->proves = true;
-	gp_order_seize(work->slot->stream->order, work->slot->stream, false);
+	gp_order_seize(work->slot->stream->order, work->slot->stream);
 }
 
 static void wait_ended(struct gp_work *work)
@@ -176,7 +154,7 @@ static void wait_ended(struct gp_work *work)
 	if (work->proves)
 		gp_order_yield(work->slot->stream, work->slot);
 	else
-		end(work);
+		gp_order_end(work->slot);
 }
 
 void gp_follow_begin(struct gp_work *work, const struct gp_work_row *row)

@@ -181,7 +181,7 @@ struct gp_slot *gp_follow_capture(CUstream stream)
 
 	if (!slot)
 		return NULL;
-	gp_order_seize(slot->stream->order, slot->stream, true);
+	gp_order_seize(slot->stream->order, slot->stream);
 	return slot;
 }
 
@@ -209,7 +209,7 @@ static void destroy_in(struct gp_context *context, void *arg)
 	stream = gp_order_known(order, (uintptr_t)arg);
 	if (!stream)
 		return;
-	gp_order_set_off(order, stream, true);
+	gp_order_set_off(order, stream);
 	/* Before the driver destroys it: the handle may come back at once, on
 	 * another thread. */
 	gp_order_forget(order, stream);

@@ -169,9 +169,6 @@ static void submit(struct run *run)
 		return;
 	enter_stream(run, index);
 	run->ranges[range].users++;
-	bool follow = stream == OWN &&
-		      (run->captures || gp_order_many_defaults(&run->order));
-
 	let_go(run);
 	slot = gp_order_slot(&run->order, stream,
 			     stream == OWN || (index < STREAMS &&
@@ -180,10 +177,7 @@ static void submit(struct run *run)
 	om_submit(run->om, stream, range, tenant);
 	if (shows)
 		om_host_result(run->om, stream);
-	if (follow)
-		gp_order_end_set_off(slot);
-	else
-		gp_order_end(slot);
+	gp_order_end(slot);
 	if (shows)
 		gp_order_shows(slot);
 	come_back(run);
@@ -249,9 +243,6 @@ static void record(struct run *run)
 	e->recorded = true;
 	om_record(run->om, e->model, stream);
 	gp_order_end(slot);
-	if (stream == OWN &&
-	    (run->captures || gp_order_many_defaults(&run->order)))
-		gp_order_set_off(&run->order, slot->stream, false);
 }
 
 static void wait_event(struct run *run)
@@ -269,9 +260,6 @@ static void wait_event(struct run *run)
 	gp_order_begin(slot);
 	om_wait(run->om, stream, e->model);
 	gp_order_end(slot);
-	if (stream == OWN &&
-	    (run->captures || gp_order_many_defaults(&run->order)))
-		gp_order_set_off(&run->order, slot->stream, false);
 }
 
 static void sync_event(struct run *run)
@@ -298,7 +286,7 @@ static void replace_stream(struct run *run)
 		return;
 	known = gp_order_known(&run->order, run->streams[i].handle);
 	if (known) {
-		gp_order_set_off(&run->order, known, true);
+		gp_order_set_off(&run->order, known);
 		gp_order_forget(&run->order, known);
 	}
 	om_stream_gone(run->om, run->streams[i].handle);
@@ -324,7 +312,7 @@ static void capture(struct run *run)
 	}
 	if (run->captures || !run->program->turns)
 		return;
-	gp_order_seize(&run->order, slot->stream, true);
+	gp_order_seize(&run->order, slot->stream);
 	om_capture(run->om, stream, true);
 	gp_order_yield(slot->stream, NULL);
 	run->streams[i].capturing = true;

@@ -191,7 +191,7 @@ static void test_destroyed_stream_is_kept(void **state)
 	c = om_stream(f.om, false);
 	submit(&f, a, 0, 1);
 	known = gp_order_known(&f.order, a);
-	gp_order_set_off(&f.order, known, true);
+	gp_order_set_off(&f.order, known);
 	gp_order_forget(&f.order, known);
 	om_stream_gone(f.om, a);
 	for (int i = 0; i < 200; i++) {
