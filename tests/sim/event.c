@@ -8,6 +8,7 @@
 #include "tests/sim/bodies.h"
 #include "tests/sim/capture.h"
 #include "tests/sim/gpusim.h"
+#include "tests/sim/lazy.h"
 #include "tests/sim/oracle.h"
 #include "tests/sim/pool.h"
 
@@ -131,6 +132,8 @@ CUresult sim_event_query(CUevent handle)
 		err = CUDA_ERROR_NOT_READY;
 	else if (event->mark && sim_oracle_on())
 		sim_oracle_host_knows(event->mark);
+	if (err == CUDA_ERROR_NOT_READY && sim_oracle_on())
+		sim_lazy_asked(event->mark->stream);
 	sim_unlock();
 	return err;
 }

@@ -68,14 +68,11 @@ static struct sim_op *pick(void)
 	return best;
 }
 
-static bool step(void)
+static void perform(struct sim_op *op)
 {
 	struct sim_thread *thread = sim_thread();
 	bool outside = !thread->host_function;
-	struct sim_op *op = pick();
 
-	if (!op)
-		return false;
 	lazy.steps++;
 	op->state = SIM_RUNNING;
 	if (sim_work_is_host(&op->work))
@@ -83,7 +80,15 @@ static bool step(void)
 	sim_op_perform(op);
 	if (outside)
 		thread->host_function = false;
-	return true;
+}
+
+static bool step(void)
+{
+	struct sim_op *op = pick();
+
+	if (op)
+		perform(op);
+	return op;
 }
 
 void sim_lazy_submitted(void)
@@ -95,6 +100,14 @@ void sim_lazy_submitted(void)
 		;
 	if (draw(200) == 0)
 		lazy.pace = draw(4);
+}
+
+void sim_lazy_asked(struct sim_stream *stream)
+{
+	if (draw(2) && stream && stream->head && may_run(stream->head))
+		perform(stream->head);
+	else if (draw(4) == 0)
+		step();
 }
 
 static void deadlock(void)

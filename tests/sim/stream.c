@@ -6,6 +6,7 @@
 #include "tests/sim/bodies.h"
 #include "tests/sim/capture.h"
 #include "tests/sim/engine.h"
+#include "tests/sim/lazy.h"
 #include "tests/sim/oracle.h"
 #include "tests/sim/pool.h"
 
@@ -124,6 +125,8 @@ CUresult sim_stream_query(CUstream handle)
 		err = sim_capture_sync(stream);
 	if (!err)
 		err = query(stream);
+	if (err == CUDA_ERROR_NOT_READY && sim_oracle_on())
+		sim_lazy_asked(stream);
 	sim_unlock();
 	return err;
 }
