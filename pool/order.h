@@ -199,6 +199,16 @@ static inline void gp_order_begin(struct gp_slot *slot)
 /* The end of one to a thread's default stream, which hands it to the anchor. */
 void gp_order_end_set_off(struct gp_slot *slot);
 
+/* The submission is one of work, not of an event or a wait. */
+static inline void gp_order_works(struct gp_slot *slot)
+{
+	struct gp_stream *stream = slot->stream;
+	uint64_t joined = __atomic_load_n(&stream->joined, __ATOMIC_RELAXED);
+
+	if (__atomic_load_n(&stream->worked, __ATOMIC_RELAXED) != joined)
+		__atomic_store_n(&stream->worked, joined, __ATOMIC_RELAXED);
+}
+
 static inline void gp_order_count_end(struct gp_slot *slot)
 {
 	if (GP_HOLDS(SUBMIT_JOINS))

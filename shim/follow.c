@@ -133,6 +133,8 @@ static inline void submitted(struct gp_work *work,
 {
 	struct gp_slot *slot = work->slot;
 
+	if (row->class != GP_WORK_EVENT_RECORD)
+		gp_order_works(slot);
 	gp_order_end(slot);
 	if (__builtin_expect((row->flags & GP_WORK_HOST) != 0, 0) &&
 	    rc == CUDA_SUCCESS)

@@ -50,6 +50,24 @@ static void complete(struct gp_order *order)
 		gp_order_complete(order, gp_order_last_free(order));
 }
 
+#define TRIES 100
+
+/* Nothing but events and waits came into the stream since, ours among them; it
+ * takes the device a moment to go past them. */
+static void complete_stream(const struct gp_slot *slot)
+{
+	struct gp_stream *stream = slot->stream;
+	uint64_t stamp = gp_order_last_free(stream->order);
+
+	complete(stream->order);
+	if (__atomic_load_n(&stream->worked, __ATOMIC_RELAXED) >= stamp)
+		return;
+	for (int i = 0; i < TRIES; i++)
+		if (gp_real()->cuStreamQuery((CUstream)stream->key) !=
+		    CUDA_ERROR_NOT_READY)
+			break;
+}
+
 static void complete_event(CUevent event)
 {
 	struct gp_recorded where;
@@ -119,7 +137,7 @@ void gp_follow_wait_begins(struct gp_work *work, const struct gp_work_row *row)
 	case GP_WORK_STREAM_QUERY:
 		slot = gp_follow_slot(work->stream);
 		if (slot)
-			complete(slot->stream->order);
+			complete_stream(slot);
 		expect_stream(work);
 		break;
 	case GP_WORK_STREAM_SYNC:
