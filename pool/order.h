@@ -236,6 +236,7 @@ struct gp_proof {
 	unsigned n;
 	struct {
 		struct gp_slot *slot;
+		uint64_t serial; /* of its stream: either may be gone by then */
 		uint64_t finished;
 	} at[GP_PROOF_SLOTS];
 };

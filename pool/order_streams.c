@@ -231,6 +231,7 @@ static void expect(struct gp_proof *proof, const struct gp_stream *stream)
 		if (proof->n == GP_PROOF_SLOTS)
 			return; /* the rest is proven some other time */
 		proof->at[proof->n].slot = slot;
+		proof->at[proof->n].serial = stream->serial;
 		proof->at[proof->n++].finished = gp_slot_finished(slot);
 	}
 }
@@ -266,23 +267,22 @@ void gp_order_expect_all(struct gp_order *order, struct gp_proof *proof)
 	gp_unlock(&order->lock);
 }
 
-static void settle(struct gp_order *order)
-{
-	gp_lock(&order->lock);
-	gp_order_settle(order);
-	gp_unlock(&order->lock);
-}
-
 void gp_order_proven(struct gp_proof *proof)
 {
+	struct gp_order *order = proof->order;
+
+	gp_lock(&order->lock);
 	for (unsigned i = 0; i < proof->n; i++) {
 		struct gp_slot *slot = proof->at[i].slot;
 
+		if (slot->stream->serial != proof->at[i].serial)
+			continue;
 		gp_slot_drain(slot, GP_HOLDS(SYNC_READS_FIRST)
 					    ? proof->at[i].finished
 					    : gp_slot_finished(slot));
 	}
-	settle(proof->order);
+	gp_order_settle(order);
+	gp_unlock(&order->lock);
 }
 
 void gp_order_proven_slot(struct gp_order *order, struct gp_slot *slot,
