@@ -261,7 +261,7 @@ static void run_seed(unsigned long seed)
 	w.streams = args.streams;
 	w.threads = args.threads ? args.threads : 1 + (unsigned)(seed % 3);
 	w.plain = args.plain;
-	w.own = seed % 4 == 1 ? 2 : seed % 4 == 3 ? 4 : 0;
+	w.own = seed % 4 == 1 ? 2 : seed % 4 == 3 || seed % 8 == 6 ? 4 : 0;
 	if (conf && strstr(conf, "free_order:reuse"))
 		w.own = 4;
 	if (!conf || strstr(conf, "free_order:full"))

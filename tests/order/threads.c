@@ -116,7 +116,7 @@ static void *run(void *arg)
 
 void threads_run(unsigned n, uint64_t seed, bool (*body)(unsigned thread))
 {
-	static const uint32_t often[] = {0, 4, 16, 64, 200};
+	static const uint32_t often[] = {0, 8, 32, 100, 300};
 
 	work = body;
 	turns.n = n;
