@@ -208,7 +208,8 @@ static cold void overflow(struct gp_pool *pool, struct gp_cache *cache,
 			  bool large)
 {
 	gp_lock(&pool->lock);
-	gp_cache_flush(pool, cache, large);
+	gp_cache_flush(pool, cache,
+		       large ? GP_CACHE_PART_LARGE : GP_CACHE_PART_SMALL);
 	gp_unlock(&pool->lock);
 }
 

@@ -48,7 +48,7 @@ static void give_back(void *arg)
 		if (!pool)
 			continue;
 		gp_lock(&pool->lock);
-		gp_cache_flush(pool, cache, false);
+		gp_cache_flush(pool, cache, GP_CACHE_PART_ALL);
 		cache->spare = pool->spare_caches;
 		pool->spare_caches = cache;
 		gp_unlock(&pool->lock);
@@ -170,29 +170,29 @@ static void detach_small(struct gp_cache *cache, struct gp_block **chain)
 	cache->small = 0;
 }
 
-struct gp_block *gp_cache_detach(struct gp_cache *cache, bool large_only)
+struct gp_block *gp_cache_detach(struct gp_cache *cache, unsigned parts)
 {
 	struct gp_block *chain = NULL;
+	struct gp_block *remote;
 
 	gp_cache_lock(cache);
-	for (unsigned i = 0; cache->large && i < GP_CACHE_LARGE; i++)
-		prepend(&chain, &cache->large_lists[i]);
-	cache->large = 0;
-	if (!large_only && cache->small)
+	if (parts & GP_CACHE_PART_LARGE) {
+		for (unsigned i = 0; cache->large && i < GP_CACHE_LARGE; i++)
+			prepend(&chain, &cache->large_lists[i]);
+		cache->large = 0;
+	}
+	if ((parts & GP_CACHE_PART_SMALL) && cache->small)
 		detach_small(cache, &chain);
 	gp_cache_unlock(cache);
-	if (!large_only) {
-		struct gp_block *remote = take_remote(cache);
-
-		prepend(&chain, &remote);
-	}
+	remote = take_remote(cache);
+	prepend(&chain, &remote);
 	return chain;
 }
 
 bool gp_cache_flush(struct gp_pool *pool, struct gp_cache *cache,
-		    bool large_only)
+		    unsigned parts)
 {
-	struct gp_block *b = gp_cache_detach(cache, large_only);
+	struct gp_block *b = gp_cache_detach(cache, parts);
 	bool any = b != NULL;
 
 	while (b) {
@@ -205,12 +205,12 @@ bool gp_cache_flush(struct gp_pool *pool, struct gp_cache *cache,
 	return any;
 }
 
-bool gp_cache_flush_all(struct gp_pool *pool)
+bool gp_cache_flush_all(struct gp_pool *pool, unsigned parts)
 {
 	bool any = false;
 
 	for (uint32_t i = 1; i < pool->num_caches; i++)
-		any |= gp_cache_flush(pool, pool->caches[i], false);
+		any |= gp_cache_flush(pool, pool->caches[i], parts);
 	return any;
 }
 

@@ -63,9 +63,14 @@ extern __thread struct gp_cache_tls gp_cache_tls;
 /* The calling thread's cache, found or made. NULL: work without one. */
 struct gp_cache *gp_cache_find(struct gp_pool *pool);
 
-/* Everything in the cache, or only large blocks, as a chain by right; CACHED
- * blocks of whoever calls. Waits for the owner's few instructions. */
-struct gp_block *gp_cache_detach(struct gp_cache *cache, bool large_only);
+/* What of a cache. Either takes what other threads gave back, too. */
+#define GP_CACHE_PART_SMALL 1u
+#define GP_CACHE_PART_LARGE 2u
+#define GP_CACHE_PART_ALL   3u
+
+/* These parts of the cache as a chain by right; CACHED blocks of whoever calls.
+ * Waits for the owner's few instructions. */
+struct gp_block *gp_cache_detach(struct gp_cache *cache, unsigned parts);
 
 /* What other threads freed comes into the cache. The caller holds its lock. */
 void gp_cache_drain(struct gp_cache *cache);
@@ -73,8 +78,8 @@ void gp_cache_drain(struct gp_cache *cache);
 /* Give back what this cache, or every cache of the pool, holds. Under the
  * pool's lock. True if there was any. */
 bool gp_cache_flush(struct gp_pool *pool, struct gp_cache *cache,
-		    bool large_only);
-bool gp_cache_flush_all(struct gp_pool *pool);
+		    unsigned parts);
+bool gp_cache_flush_all(struct gp_pool *pool, unsigned parts);
 
 /* All tallies go into the pool's sums. Under the pool's lock. */
 void gp_cache_publish_all(struct gp_pool *pool);

@@ -24,11 +24,15 @@
 /* The largest handle made, bytes; and the parts of what the process holds, and
  * of what is missing, that a handle is to be. */
 #define HANDLE_MAX    (64u << 20)
-#define HELD_PARTS    64
+#define HELD_PARTS    72
 #define REQUEST_PARTS 10
 
 /* Requests from here on, bytes, may get room around them. */
 #define HUGE_FROM     (256u << 20)
+
+/* Moving may cost so much, and one part in so many of the time since. */
+#define MOVE_GRACE_NS 200000000ull
+#define MOVE_SHARE    50
 
 /* All tiles are HELD, and neighbours in this order. */
 struct growth {
@@ -38,6 +42,7 @@ struct growth {
 	uint32_t gap;                   /* granules */
 	uint32_t extra; /* granules beyond the request: growth_factor */
 	bool left;      /* idle memory that did not fit */
+	bool moved;     /* some of the parts were elsewhere */
 };
 
 /* A stretch of addresses and how to use it. */
@@ -163,10 +168,11 @@ static uint32_t handle_granules(const struct gp_pool *pool, uint32_t missing)
 	return (uint32_t)size;
 }
 
-/* Take idle memory for `missing`, at most `room`. Returns what is still
+/* Take idle memory for `missing`, at most `room`; unless `move` only what is
+ * mapped nowhere. Returns what is still
  * missing. */
 static uint32_t gather(struct gp_pool *pool, struct growth *g, uint32_t missing,
-		       uint32_t room)
+		       uint32_t room, bool move)
 {
 	while (missing > 0) {
 		struct gp_handle *h = pool->backing.orphans.head;
@@ -178,9 +184,10 @@ static uint32_t gather(struct gp_pool *pool, struct growth *g, uint32_t missing,
 			append(g, h, GP_NOWHERE);
 			h->from = NULL;
 		} else {
-			h = gp_backing_pick(pool, missing, room);
+			h = move ? gp_backing_pick(pool, missing, room) : NULL;
 			if (!h)
 				break;
+			g->moved = true;
 			h->from = gp_large_carve(pool, h->granule, h->granules);
 			append(g, h, GP_AT_OLD);
 		}
@@ -258,7 +265,7 @@ static int cut(struct gp_pool *pool, struct growth *g, struct gp_block *v,
 
 /* Everything that the growth will use becomes HELD. */
 static int plan(struct gp_pool *pool, struct gp_region *region,
-		struct growth *g, uint32_t granules, double factor)
+		struct growth *g, uint32_t granules, double factor, bool move)
 {
 	struct place place = choose(pool, region, granules);
 	struct gp_block *v = place.vacant;
@@ -287,8 +294,8 @@ static int plan(struct gp_pool *pool, struct gp_region *region,
 		gp_large_hold(pool, g->back);
 	/* Large handles stay with large blocks. */
 	bool large = region == &pool->regions[GP_REGION_LARGE];
-	uint32_t missing =
-		gather(pool, g, place.missing, large ? room : place.missing);
+	uint32_t missing = gather(pool, g, place.missing,
+				  large ? room : place.missing, move);
 
 	g->left = missing && pool->backing.idle_granules;
 	if (missing && factor > 1.0)
@@ -445,29 +452,46 @@ static void roll_back(struct gp_pool *pool, struct growth *g)
 }
 
 static int attempt(struct gp_pool *pool, struct gp_region *region,
-		   struct growth *g, uint32_t granules, double factor)
+		   struct growth *g, uint32_t granules, double factor,
+		   bool move)
 {
-	int rc = plan(pool, region, g, granules, factor);
+	int rc = plan(pool, region, g, granules, factor, move);
+	uint64_t start, end;
 
 	if (rc)
 		return rc;
 	gp_flight_begin(pool);
+	start = gp_call_now(pool);
 	rc = fill(pool, g);
 	if (rc)
 		empty(pool, g);
+	end = gp_call_now(pool);
 	gp_flight_end(pool);
+	if (g->moved)
+		pool->move_ns += end - start;
+	if (end > pool->clock)
+		pool->clock = end;
 	return rc;
+}
+
+/* Has moving memory cost more than it may? Programs that have this and that
+ * size in turn could move it to and fro for ever. */
+static bool moves_too_much(const struct gp_pool *pool)
+{
+	return pool->move_ns >
+	       MOVE_GRACE_NS + (pool->clock - pool->born) / MOVE_SHARE;
 }
 
 int gp_grow(struct gp_pool *pool, struct gp_region *region, uint32_t granules,
 	    double factor, struct gp_block **tile)
 {
+	bool move = !moves_too_much(pool);
 	struct growth g;
-	int rc = attempt(pool, region, &g, granules, factor);
+	int rc = attempt(pool, region, &g, granules, factor, move);
 
-	if (rc == -ENOMEM && g.extra) {
+	if (rc == -ENOMEM && (g.extra || !move)) {
 		roll_back(pool, &g);
-		rc = attempt(pool, region, &g, granules, 1.0);
+		rc = attempt(pool, region, &g, granules, 1.0, true);
 	}
 	if (rc) {
 		roll_back(pool, &g);

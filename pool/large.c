@@ -16,7 +16,7 @@ static const unsigned shares[GP_NUM_REGIONS] = {
 };
 
 /* How many ranges are compared. */
-#define LOOKS 12
+#define LOOKS 10
 
 /* May two neighbouring free tiles be one? A segment never joins another. */
 static bool joinable(struct gp_pool *pool, const struct gp_block *a,

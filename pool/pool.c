@@ -99,7 +99,7 @@ int gp_pool_create(const struct gp_driver *driver,
 	pthread_cond_init(&pool->landed, NULL);
 	gp_order_init(&pool->order, &pool->driver, config->barrier,
 		      config->sync || config->cache_policy == GP_CACHE_NONE);
-	pool->clock = gp_call_now(pool);
+	pool->born = pool->clock = gp_call_now(pool);
 	rc = build(pool);
 	if (!rc) {
 		rc = gp_registry_add(pool);
@@ -207,18 +207,21 @@ int gp_pool_find(struct gp_pool *pool, uint64_t va, uint64_t *base,
 
 /* ---- memory and numbers ----------------------------------------------------- */
 
-/* Free blocks of all caches go where a release finds them. */
-static void flush(struct gp_pool *pool)
+/* Free blocks go where a release finds them; a slab that has been idle since
+ * `before`, too. */
+static void flush(struct gp_pool *pool, uint64_t before)
 {
 	gp_lock(&pool->lock);
-	gp_cache_flush_all(pool);
+	gp_cache_flush_all(pool, GP_CACHE_PART_ALL);
+	if (pool->slabs.kept_since <= before)
+		gp_slabs_drop(pool);
 	gp_unlock(&pool->lock);
 }
 
 uint64_t gp_pool_trim(struct gp_pool *pool, uint64_t bytes)
 {
 	gp_reclaim_aside(pool);
-	flush(pool);
+	flush(pool, UINT64_MAX);
 	if (gp_order_outstanding(&pool->order))
 		gp_order_wait(&pool->order);
 	return gp_reclaim_release(pool, bytes, UINT64_MAX);
@@ -229,12 +232,15 @@ void gp_pool_tick(struct gp_pool *pool)
 	uint64_t now = gp_call_now(pool);
 	uint64_t decay = pool->config.decay_ms * 1000000;
 
+	bool decays =
+		pool->config.cache_policy == GP_CACHE_DECAY && now >= decay;
+
 	gp_order_poll(&pool->order);
+	flush(pool, decays ? now - decay : 0);
 	gp_lock(&pool->lock);
-	gp_cache_flush_all(pool);
 	pool->clock = now;
 	gp_unlock(&pool->lock);
-	if (pool->config.cache_policy == GP_CACHE_DECAY && now >= decay)
+	if (decays)
 		gp_reclaim_release(pool, UINT64_MAX, now - decay);
 	gp_reclaim_excess(pool, 0);
 }

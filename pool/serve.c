@@ -112,17 +112,15 @@ static int more(struct gp_pool *pool, uint32_t granules, struct gp_block **b)
 	return *b ? 0 : -ENOMEM;
 }
 
-/* Free memory that is not where a search looks. Releases the lock meanwhile.
- * True if any came. */
-static bool collect(struct gp_pool *pool)
+/* Free memory that is not where a search looks: these parts of the threads'
+ * caches, and blocks set aside. Releases the lock meanwhile. */
+static void collect(struct gp_pool *pool, unsigned parts)
 {
-	bool any = gp_cache_flush_all(pool);
-
+	gp_cache_flush_all(pool, parts);
 	gp_unlock(&pool->lock);
-	any |= gp_reclaim_aside(pool);
+	gp_reclaim_aside(pool);
 	gp_order_poll(&pool->order); /* more may be moved then */
 	gp_lock(&pool->lock);
-	return any;
 }
 
 /* The device is full: what it still works on is waited for, to be moved; else
@@ -147,6 +145,8 @@ static bool give_back(struct gp_pool *pool, uint32_t granules)
 static int serve(struct gp_pool *pool, struct gp_cache *cache,
 		 uint32_t granules, struct gp_block **b)
 {
+	unsigned parts =
+		is_small(granules) ? GP_CACHE_PART_SMALL : GP_CACHE_PART_ALL;
 	bool retried = false;
 	int rc = 0;
 
@@ -154,7 +154,7 @@ static int serve(struct gp_pool *pool, struct gp_cache *cache,
 	gp_lock(&pool->lock);
 	/* Best fit means to look at all of this thread's free memory. */
 	if (cache && !is_small(granules))
-		gp_cache_flush(pool, cache, true);
+		gp_cache_flush(pool, cache, GP_CACHE_PART_LARGE);
 	for (int i = 0; i < MAX_WAITS; i++) {
 		rc = gp_objects_reserve(&pool->arena.blocks, 8);
 		if (rc)
@@ -162,7 +162,7 @@ static int serve(struct gp_pool *pool, struct gp_cache *cache,
 		*b = search(pool, granules, false);
 		if (*b)
 			break;
-		collect(pool);
+		collect(pool, parts);
 		rc = gp_objects_reserve(&pool->arena.blocks, 8);
 		if (rc)
 			break;
@@ -176,6 +176,13 @@ static int serve(struct gp_pool *pool, struct gp_cache *cache,
 			pool->account.misses++;
 		if (rc != -ENOMEM && rc != -EAGAIN)
 			break;
+		/* Small caches and an idle slab may hold handles that a large
+		 * request needs, and the other way round. */
+		if (parts != GP_CACHE_PART_ALL) {
+			parts = GP_CACHE_PART_ALL;
+			gp_slabs_drop(pool);
+			continue;
+		}
 		retried = true;
 		if (rc == -EAGAIN && give_back(pool, granules))
 			continue;

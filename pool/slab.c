@@ -239,6 +239,21 @@ void gp_slab_give(struct gp_pool *pool, struct gp_block *b)
 		join(pool, slab, b);
 	}
 	bin_insert(slabs, b);
-	if (b->granules == slab->tile->granules)
+	if (b->granules != slab->tile->granules)
+		return;
+	if (slabs->count > 1 || pool->config.cache_policy == GP_CACHE_NONE)
 		slab_remove(pool, slab, b);
+	else
+		slabs->kept_since = pool->clock;
+}
+
+void gp_slabs_drop(struct gp_pool *pool)
+{
+	struct gp_block *b = pool->slabs.bins[GP_SLAB_GRANULES];
+	struct gp_slab *slab;
+
+	if (!b)
+		return;
+	gp_arena_at(&pool->arena, gp_block_granule(b), &slab);
+	slab_remove(pool, slab, b);
 }

@@ -32,8 +32,9 @@ struct gp_slabs {
 	uint64_t used[GP_SLAB_GRANULES / 64 + 1];    /* bins not empty */
 	uint64_t summary[2];                         /* words not 0 */
 	struct gp_objects slabs;
-	uint64_t count;    /* slabs */
-	uint64_t granules; /* free ones */
+	uint64_t count;      /* slabs */
+	uint64_t kept_since; /* pool's clock when the last became idle */
+	uint64_t granules;   /* free ones */
 	uint64_t free_blocks;
 };
 
@@ -48,8 +49,12 @@ struct gp_block *gp_slab_take(struct gp_pool *pool, uint32_t granules);
 int gp_slab_add(struct gp_pool *pool, struct gp_block *tile);
 
 /* Give back a small block of any owned state. A slab that is wholly free goes
- * back to the free ranges. */
+ * back to the free ranges, but for the last: a program that has small and large
+ * blocks in turn would move memory to and fro. */
 void gp_slab_give(struct gp_pool *pool, struct gp_block *b);
+
+/* That one, too, if it is wholly free. */
+void gp_slabs_drop(struct gp_pool *pool);
 
 /* The block that starts at a granule of the slab, or NULL. Any thread. */
 static inline struct gp_block *gp_slab_at(const struct gp_slab *slab,

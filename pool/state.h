@@ -41,6 +41,7 @@ struct gp_pool {
 	unsigned slot;   /* in the registry, shared by none alive */
 	uint64_t base;   /* address of granule 0; 0 with segments */
 	uint64_t arena_bytes;
+	uint64_t born;        /* the driver's clock at creation */
 	uint64_t plain_below; /* sizes less 1 that the hit path takes */
 
 	/* Read by lookups without a lock, changed under `lock`. */
@@ -66,6 +67,7 @@ struct gp_pool {
 	struct gp_objects cache_objects;
 	struct gp_cache *spare_caches; /* their threads are gone */
 	uint64_t clock;                /* the driver's, when last looked at */
+	uint64_t move_ns;              /* spent on growth that moved memory */
 	unsigned in_flight; /* operations with HELD tiles outside the lock */
 	uint64_t landings;  /* such operations that have ended */
 };
