@@ -7,8 +7,12 @@
  * Counters must equal the sums kept here; pool_check() must be content; with
  * --faults the driver fails at random and nothing may be lost.
  *
- *   pool-fuzz --ops N --seed S --threads T [--memory MIB] [--segments]
- *             [--policy keep|decay|none] [--faults P] [--check N]
+ *   pool-fuzz --ops N --seed S [--memory MIB] [--check N]
+ *             [--threads T] [--segments] [--policy keep|decay|none]
+ *             [--faults P]
+ *
+ * With none of the options of the last two lines the operations are divided
+ * among several kinds of runs.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -42,6 +46,7 @@ static struct {
 	double faults;
 	bool segments;
 	enum gp_cache_policy policy;
+	bool one; /* a kind of run was asked for: only that */
 } options = {
 	.ops = 20000,
 	.seed = 1,
@@ -319,6 +324,22 @@ static void finish(void)
 		    (unsigned long long)left);
 }
 
+static void report(void)
+{
+	printf("pool-fuzz: %llu operations, seed %llu, %u threads%s%s: clean "
+	       "(%llu allocations, %llu hits, %llu refused, %llu remaps, "
+	       "%llu set aside)\n",
+	       (unsigned long long)options.ops,
+	       (unsigned long long)options.seed, options.threads,
+	       options.segments ? ", segments" : "",
+	       options.faults > 0 ? ", faults" : "",
+	       (unsigned long long)totals.num_alloc_calls,
+	       (unsigned long long)totals.num_hits,
+	       (unsigned long long)totals.num_ooms,
+	       (unsigned long long)totals.num_remaps,
+	       (unsigned long long)totals.num_deferred);
+}
+
 static void run(void)
 {
 	struct model_config config = {
@@ -358,6 +379,39 @@ static void run(void)
 		    (unsigned long long)model_objects(model));
 	model_destroy(model);
 	free(workers);
+	memset(shared, 0, sizeof(shared));
+	report();
+}
+
+static void run_kinds(void)
+{
+	static const struct {
+		unsigned threads;
+		bool segments;
+		enum gp_cache_policy policy;
+		double faults;
+		uint64_t memory; /* parts of options.memory */
+	} kinds[] = {
+		{1, false, GP_CACHE_DECAY, 0, 1},
+		{1, false, GP_CACHE_KEEP, 0.02, 1},
+		{4, false, GP_CACHE_DECAY, 0, 1},
+		{4, false, GP_CACHE_KEEP, 0.01, 3},
+		{1, false, GP_CACHE_NONE, 0.02, 1},
+		{1, true, GP_CACHE_DECAY, 0.02, 1},
+		{4, true, GP_CACHE_KEEP, 0, 1},
+	};
+	const size_t n = sizeof(kinds) / sizeof(kinds[0]);
+	const uint64_t memory = options.memory;
+
+	options.ops = options.ops / n + 1;
+	for (size_t i = 0; i < n; i++) {
+		options.threads = kinds[i].threads;
+		options.segments = kinds[i].segments;
+		options.policy = kinds[i].policy;
+		options.faults = kinds[i].faults;
+		options.memory = memory / kinds[i].memory;
+		run();
+	}
 }
 
 static enum gp_cache_policy parse_policy(const char *name)
@@ -396,18 +450,22 @@ int main(int argc, char **argv)
 			options.seed = strtoull(optarg, NULL, 10);
 			break;
 		case 't':
+			options.one = true;
 			options.threads = (unsigned)strtoul(optarg, NULL, 10);
 			break;
 		case 'm':
 			options.memory = strtoull(optarg, NULL, 10);
 			break;
 		case 'g':
+			options.one = true;
 			options.segments = true;
 			break;
 		case 'p':
+			options.one = true;
 			options.policy = parse_policy(optarg);
 			break;
 		case 'f':
+			options.one = true;
 			options.faults = strtod(optarg, NULL);
 			break;
 		case 'c':
@@ -420,16 +478,9 @@ int main(int argc, char **argv)
 	if (optind < argc || !options.threads || !options.check_every ||
 	    options.threads > 255)
 		return 2;
-	run();
-	printf("pool-fuzz: %llu operations, seed %llu, %u threads: clean "
-	       "(%llu allocations, %llu hits, %llu refused, %llu remaps, "
-	       "%llu set aside)\n",
-	       (unsigned long long)options.ops,
-	       (unsigned long long)options.seed, options.threads,
-	       (unsigned long long)totals.num_alloc_calls,
-	       (unsigned long long)totals.num_hits,
-	       (unsigned long long)totals.num_ooms,
-	       (unsigned long long)totals.num_remaps,
-	       (unsigned long long)totals.num_deferred);
+	if (options.one)
+		run();
+	else
+		run_kinds();
 	return 0;
 }
