@@ -225,7 +225,7 @@ static CUresult event_create_body(const struct gp_real *real, void *arg)
 
 static int event_create(void *dev, uint64_t *event)
 {
-	struct stream_call call = {NULL};
+	struct stream_call call = {.event = NULL};
 	struct ease e = ease();
 	int rc = eased(&e, in_context(dev, event_create_body, &call));
 
