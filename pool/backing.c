@@ -90,6 +90,26 @@ static void become_idle(struct gp_pool *pool, struct gp_handle *handle)
 	backing->idle_granules += handle->granules;
 }
 
+/* To the end of its list, which is the oldest first from there. */
+void gp_backing_age(struct gp_pool *pool, struct gp_handle *handle,
+		    uint64_t since)
+{
+	struct gp_handle_list *list =
+		&pool->backing
+			 .idle[bucket_of(&pool->backing, handle->granules)];
+
+	if (handle->used || handle->idle_since <= since)
+		return;
+	drop(list, handle);
+	handle->idle_since = since;
+	handle->prev = list->tail;
+	if (list->tail)
+		list->tail->next = handle;
+	else
+		list->head = handle;
+	list->tail = handle;
+}
+
 static void become_used(struct gp_backing *backing, struct gp_handle *handle)
 {
 	drop(&backing->idle[bucket_of(backing, handle->granules)], handle);

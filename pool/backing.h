@@ -85,6 +85,10 @@ void gp_backing_unuse(struct gp_pool *pool, uint64_t granule,
 uint64_t gp_backing_broken(const struct gp_pool *pool, uint64_t granule,
 			   uint32_t granules, uint64_t enough);
 
+/* An idle handle has really been idle since an earlier time. */
+void gp_backing_age(struct gp_pool *pool, struct gp_handle *handle,
+		    uint64_t since);
+
 /* A handle is now mapped there, all of it in use; or no longer. */
 void gp_backing_attach(struct gp_pool *pool, struct gp_handle *handle,
 		       uint64_t granule);

@@ -6,7 +6,8 @@
  * ones their own. A block is split when the request is below max_split_size
  * and more than 1 MiB is left. Requests below max_split_size never take a
  * block from there on, those above never one that is larger by
- * max_non_split_rounding.
+ * max_non_split_rounding. (Small is what is below 1 MiB: from there on addresses
+ * are aligned to more than PyTorch's.)
  */
 #include "pool/segments.h"
 

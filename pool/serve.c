@@ -176,14 +176,12 @@ static int serve(struct gp_pool *pool, struct gp_cache *cache,
 			pool->account.misses++;
 		if (rc != -ENOMEM && rc != -EAGAIN)
 			break;
-		/* Small caches and an idle slab may hold handles that a large
-		 * request needs, and the other way round. */
-		if (parts != GP_CACHE_PART_ALL) {
+		retried = true;
+		/* What was left alone, so that it is quick to serve. */
+		if (gp_slabs_drop(pool) || parts != GP_CACHE_PART_ALL) {
 			parts = GP_CACHE_PART_ALL;
-			gp_slabs_drop(pool);
 			continue;
 		}
-		retried = true;
 		if (rc == -EAGAIN && give_back(pool, granules))
 			continue;
 		rc = -ENOMEM;

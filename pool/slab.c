@@ -247,13 +247,17 @@ void gp_slab_give(struct gp_pool *pool, struct gp_block *b)
 		slabs->kept_since = pool->clock;
 }
 
-void gp_slabs_drop(struct gp_pool *pool)
+bool gp_slabs_drop(struct gp_pool *pool)
 {
 	struct gp_block *b = pool->slabs.bins[GP_SLAB_GRANULES];
+	struct gp_handle *handle;
 	struct gp_slab *slab;
 
 	if (!b)
-		return;
+		return false;
+	handle = gp_backing_at(pool, gp_block_granule(b));
 	gp_arena_at(&pool->arena, gp_block_granule(b), &slab);
 	slab_remove(pool, slab, b);
+	gp_backing_age(pool, handle, pool->slabs.kept_since);
+	return true;
 }

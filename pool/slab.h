@@ -9,6 +9,7 @@
 #ifndef GP_POOL_SLAB_H
 #define GP_POOL_SLAB_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "pool/block.h"
@@ -53,8 +54,8 @@ int gp_slab_add(struct gp_pool *pool, struct gp_block *tile);
  * blocks in turn would move memory to and fro. */
 void gp_slab_give(struct gp_pool *pool, struct gp_block *b);
 
-/* That one, too, if it is wholly free. */
-void gp_slabs_drop(struct gp_pool *pool);
+/* That one, too, if it is wholly free. True if it was. */
+bool gp_slabs_drop(struct gp_pool *pool);
 
 /* The block that starts at a granule of the slab, or NULL. Any thread. */
 static inline struct gp_block *gp_slab_at(const struct gp_slab *slab,

@@ -1,0 +1,231 @@
+/*
+ * Threads: blocks that travel, threads that end, operations that overlap.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "tests/support/pool_rig.h"
+
+static struct pool_rig rig;
+
+static int open_rig(void **state)
+{
+	(void)state;
+	rig = pool_rig_new(GIB, false);
+	return pool_rig_open(&rig);
+}
+
+static int close_rig(void **state)
+{
+	const char *why = pool_rig_close(&rig);
+
+	(void)state;
+	if (why)
+		print_error("%s\n", why);
+	return why != NULL;
+}
+
+static void in_thread(void *(*run)(void *), void *arg)
+{
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, run, arg), 0);
+	pthread_join(thread, NULL);
+}
+
+struct list {
+	uint64_t va[2000];
+	int failures;
+};
+
+static void *free_all(void *arg)
+{
+	struct list *list = arg;
+
+	for (int i = 0; i < 2000; i++)
+		list->failures += gp_pool_free(rig.pool, list->va[i]) != 0;
+	return NULL;
+}
+
+static void *allocate_all(void *arg)
+{
+	struct list *list = arg;
+
+	for (int i = 0; i < 2000; i++)
+		list->failures += gp_pool_alloc(rig.pool, 3000 + i % 7 * 512,
+						&list->va[i]) != 0;
+	return NULL;
+}
+
+/* What another thread frees comes back to the owner without growth. */
+static void blocks_come_back_to_their_owner(void **state)
+{
+	struct list list = {.failures = 0};
+	uint64_t used, calls;
+
+	(void)state;
+	allocate_all(&list);
+	used = model_used(rig.model);
+	calls = pool_rig_stats(&rig).num_driver_calls;
+	for (int i = 0; i < 20; i++) {
+		in_thread(free_all, &list);
+		assert_null(pool_rig_check(&rig));
+		assert_int_equal(pool_rig_stats(&rig).allocation.current, 0);
+		allocate_all(&list);
+	}
+	free_all(&list);
+	assert_int_equal(list.failures, 0);
+	assert_int_equal(model_used(rig.model), used);
+	assert_int_equal(pool_rig_stats(&rig).num_driver_calls, calls);
+	assert_int_equal(pool_rig_stats(&rig).allocation.peak, 2000);
+}
+
+/* A thread ends; its blocks live on, its cache serves others. */
+static void a_thread_that_ends_leaves_nothing(void **state)
+{
+	struct list list = {.failures = 0};
+	uint64_t used = 0;
+
+	(void)state;
+	for (int i = 0; i < 1500; i++) { /* more than there are caches */
+		in_thread(allocate_all, &list);
+		in_thread(free_all, &list);
+		if (i == 0)
+			used = model_used(rig.model);
+	}
+	assert_int_equal(list.failures, 0);
+	assert_int_equal(model_used(rig.model), used);
+	in_thread(allocate_all, &list);
+	free_all(&list);
+	assert_int_equal(pool_rig_stats(&rig).allocation.current, 0);
+	gp_pool_trim(rig.pool, UINT64_MAX);
+	assert_int_equal(model_used(rig.model), 0);
+}
+
+/* Memory that an idle thread holds on to is found by others. */
+static sem_t cached, done;
+
+static void *hold_in_cache(void *arg)
+{
+	uint64_t va;
+
+	(void)arg;
+	if (gp_pool_alloc(rig.pool, 700 * MIB, &va) ||
+	    gp_pool_free(rig.pool, va))
+		return NULL;
+	sem_post(&cached);
+	sem_wait(&done);
+	return NULL;
+}
+
+static void another_threads_cache_is_no_loss(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	sem_init(&cached, 0, 0);
+	sem_init(&done, 0, 0);
+	assert_int_equal(pthread_create(&thread, NULL, hold_in_cache, NULL), 0);
+	sem_wait(&cached);
+	assert_int_not_equal(pool_rig_alloc(&rig, 900 * MIB), 0);
+	assert_int_equal(pool_rig_stats(&rig).num_ooms, 0);
+	sem_post(&done);
+	pthread_join(thread, NULL);
+}
+
+/* While a trim is between the driver and the books nothing is free, but it
+ * will be: a request then waits and is served. */
+static sem_t releasing;
+static bool first;
+
+static void slow_release(void *arg, enum model_call call)
+{
+	const struct timespec nap = {.tv_nsec = 20000000};
+
+	(void)arg;
+	if (call != MODEL_RELEASE ||
+	    !__atomic_exchange_n(&first, false, __ATOMIC_SEQ_CST))
+		return;
+	sem_post(&releasing);
+	nanosleep(&nap, NULL);
+}
+
+static void *trim(void *arg)
+{
+	(void)arg;
+	gp_pool_trim(rig.pool, UINT64_MAX);
+	return NULL;
+}
+
+static void memory_on_its_way_is_waited_for(void **state)
+{
+	pthread_t thread;
+	uint64_t va;
+
+	(void)state;
+	sem_init(&releasing, 0, 0);
+	first = true;
+	gp_pool_free(rig.pool, pool_rig_alloc(&rig, GIB));
+	model_set_hook(rig.model, slow_release, NULL);
+	assert_int_equal(pthread_create(&thread, NULL, trim, NULL), 0);
+	sem_wait(&releasing);
+	assert_int_equal(gp_pool_alloc(rig.pool, 1000 * MIB, &va), 0);
+	pthread_join(thread, NULL);
+	model_set_hook(rig.model, NULL, NULL);
+	assert_int_equal(pool_rig_stats(&rig).num_ooms, 0);
+}
+
+/* A driver call is made with no lock held: the pool answers meanwhile. */
+static void ask(void *arg, enum model_call call)
+{
+	struct gp_pool_stats stats;
+	uint64_t base, bytes;
+	char why[64];
+
+	(void)call;
+	gp_pool_get_stats(rig.pool, &stats);
+	assert_int_equal(
+		gp_pool_find(rig.pool, *(uint64_t *)arg, &base, &bytes), 0);
+	assert_int_equal(gp_pool_check(rig.pool, why, sizeof(why)), 0);
+}
+
+static void no_lock_is_held_across_a_driver_call(void **state)
+{
+	uint64_t live = pool_rig_alloc(&rig, 5000);
+	uint64_t a[4];
+
+	(void)state;
+	model_set_hook(rig.model, ask, &live);
+	for (int i = 0; i < 4; i++)
+		a[i] = pool_rig_alloc(&rig, 240 * MIB);
+	gp_pool_free(rig.pool, a[0]);
+	gp_pool_free(rig.pool, a[2]);
+	assert_int_not_equal(pool_rig_alloc(&rig, 450 * MIB), 0);
+	gp_pool_free(rig.pool, a[1]);
+	gp_pool_trim(rig.pool, UINT64_MAX);
+	model_set_hook(rig.model, NULL, NULL);
+	assert_true(pool_rig_stats(&rig).num_remaps > 0);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, open_rig, close_rig)
+	const struct CMUnitTest tests[] = {
+		T(blocks_come_back_to_their_owner),
+		T(a_thread_that_ends_leaves_nothing),
+		T(another_threads_cache_is_no_loss),
+		T(memory_on_its_way_is_waited_for),
+		T(no_lock_is_held_across_a_driver_call),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
