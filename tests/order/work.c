@@ -28,6 +28,13 @@ void choose_words(const struct mem *mem, CUdeviceptr *at, uint64_t *words)
 	}
 }
 
+/* It was not used after all. */
+static void leave(int mem, int stream)
+{
+	w.mem[mem].busy = false;
+	let_stream(stream);
+}
+
 /* Memory and a stream for it, in order; both are held. */
 static bool take(bool filled, int *mem, int *stream)
 {
@@ -39,16 +46,14 @@ static bool take(bool filled, int *mem, int *stream)
 	hold_stream(*stream);
 	if (order_mem(*mem, *stream))
 		return true;
-	let_stream(*stream);
-	w.mem[*mem].busy = false;
+	leave(*mem, *stream);
 	return false;
 }
 
 static void give(int mem, int stream)
 {
 	used_mem(mem, stream);
-	w.mem[mem].busy = false;
-	let_stream(stream);
+	leave(mem, stream);
 }
 
 static void filled_with(struct mem *m, CUdeviceptr at, uint64_t words,
@@ -144,25 +149,27 @@ void op_copy(void)
 		w.mem[to].busy = false;
 		return;
 	}
-	if (order_mem(to, stream)) {
-		choose_words(&w.mem[to], &at, &words);
-		if (words > w.mem[from].words)
-			words = w.mem[from].words;
-		src = w.mem[from].at;
-		begin(GPUSIM_WORKS);
-		if (draw(2)) {
-			void *args[] = {&at, &src, &words};
-
-			rc = cuLaunchKernel(w.copy, 1, 1, 1, 1, 1, 1, 0,
-					    handle_of(stream), args, NULL);
-		} else {
-			rc = cuMemcpyDtoDAsync(at, src, 4 * words,
-					       handle_of(stream));
-		}
-		end(rc, "a copy in the device");
-		filled_with(&w.mem[to], at, words, w.mem[from].value);
-		used_mem(to, stream);
+	if (!order_mem(to, stream)) {
+		w.mem[to].busy = false;
+		leave(from, stream);
+		return;
 	}
+	choose_words(&w.mem[to], &at, &words);
+	if (words > w.mem[from].words)
+		words = w.mem[from].words;
+	src = w.mem[from].at;
+	begin(GPUSIM_WORKS);
+	if (draw(2)) {
+		void *args[] = {&at, &src, &words};
+
+		rc = cuLaunchKernel(w.copy, 1, 1, 1, 1, 1, 1, 0,
+				    handle_of(stream), args, NULL);
+	} else {
+		rc = cuMemcpyDtoDAsync(at, src, 4 * words, handle_of(stream));
+	}
+	end(rc, "a copy in the device");
+	filled_with(&w.mem[to], at, words, w.mem[from].value);
+	used_mem(to, stream);
 	w.mem[to].busy = false;
 	give(from, stream);
 }
@@ -181,7 +188,7 @@ void op_to_device(void)
 		return;
 	p = &w.pin[pin];
 	if (p->busy || p->state != PIN_IDLE) { /* gone meanwhile */
-		give(mem, stream);
+		leave(mem, stream);
 		return;
 	}
 	p->busy = true;
@@ -212,7 +219,7 @@ void op_to_host(void)
 	p = &w.pin[pin];
 	m = &w.mem[mem];
 	if (p->busy || p->state != PIN_IDLE) {
-		give(mem, stream);
+		leave(mem, stream);
 		return;
 	}
 	p->busy = true;
