@@ -76,9 +76,14 @@ alloc_failed(const struct gp_context *context, int error, size_t bytes,
 		*rc = CUDA_ERROR_OUT_OF_MEMORY;
 		return GP_SERVED;
 	}
-	gp_warn("the pool could not serve %zu bytes (driver error %d); the "
-		"driver serves them",
-		bytes, error == -EIO ? (int)gp_cuda_last_error() : error);
+	if (error == -EIO)
+		gp_warn("the pool could not serve %zu bytes (error %d from "
+			"%s); the driver serves them",
+			bytes, (int)gp_cuda_last_error(), gp_cuda_last_call());
+	else
+		gp_warn("the pool could not serve %zu bytes (%s); the driver "
+			"serves them",
+			bytes, strerror(-error));
 	return GP_FORWARD;
 }
 

@@ -11,17 +11,24 @@
 #include "shim/driver.h"
 
 static __thread CUresult last_error;
+static __thread const char *last_call = "no call";
 
 CUresult gp_cuda_last_error(void)
 {
 	return last_error;
 }
 
-static int to_errno(CUresult rc)
+const char *gp_cuda_last_call(void)
+{
+	return last_call;
+}
+
+static int to_errno(CUresult rc, const char *call)
 {
 	if (rc == CUDA_SUCCESS)
 		return 0;
 	last_error = rc;
+	last_call = call;
 	if (rc == CUDA_ERROR_OUT_OF_MEMORY)
 		return -ENOMEM;
 	if (rc >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
@@ -34,8 +41,10 @@ static int reserve(void *dev, uint64_t bytes, uint64_t *va)
 {
 	const struct gp_cuda_driver *cuda = dev;
 	CUdeviceptr address;
-	int rc = to_errno(gp_real()->cuMemAddressReserve(
-		&address, bytes, cuda->driver.granularity, 0, 0));
+	int rc = to_errno(
+		gp_real()->cuMemAddressReserve(&address, bytes,
+					       cuda->driver.granularity, 0, 0),
+		"cuMemAddressReserve");
 
 	if (!rc)
 		*va = address;
@@ -45,14 +54,16 @@ static int reserve(void *dev, uint64_t bytes, uint64_t *va)
 static int unreserve(void *dev, uint64_t va, uint64_t bytes)
 {
 	(void)dev;
-	return to_errno(gp_real()->cuMemAddressFree(va, bytes));
+	return to_errno(gp_real()->cuMemAddressFree(va, bytes),
+			"cuMemAddressFree");
 }
 
 static int create(void *dev, uint64_t bytes, uint64_t *handle)
 {
 	const struct gp_cuda_driver *cuda = dev;
 	CUmemGenericAllocationHandle made;
-	int rc = to_errno(gp_real()->cuMemCreate(&made, bytes, &cuda->prop, 0));
+	int rc = to_errno(gp_real()->cuMemCreate(&made, bytes, &cuda->prop, 0),
+			  "cuMemCreate");
 
 	if (!rc)
 		*handle = made;
@@ -63,13 +74,14 @@ static int release(void *dev, uint64_t handle, uint64_t bytes)
 {
 	(void)dev;
 	(void)bytes;
-	return to_errno(gp_real()->cuMemRelease(handle));
+	return to_errno(gp_real()->cuMemRelease(handle), "cuMemRelease");
 }
 
 static int map(void *dev, uint64_t va, uint64_t bytes, uint64_t handle)
 {
 	(void)dev;
-	return to_errno(gp_real()->cuMemMap(va, bytes, 0, handle, 0));
+	return to_errno(gp_real()->cuMemMap(va, bytes, 0, handle, 0),
+			"cuMemMap");
 }
 
 static int set_access(void *dev, uint64_t va, uint64_t bytes)
@@ -80,13 +92,14 @@ static int set_access(void *dev, uint64_t va, uint64_t bytes)
 		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
 	};
 
-	return to_errno(gp_real()->cuMemSetAccess(va, bytes, &access, 1));
+	return to_errno(gp_real()->cuMemSetAccess(va, bytes, &access, 1),
+			"cuMemSetAccess");
 }
 
 static int unmap(void *dev, uint64_t va, uint64_t bytes)
 {
 	(void)dev;
-	return to_errno(gp_real()->cuMemUnmap(va, bytes));
+	return to_errno(gp_real()->cuMemUnmap(va, bytes), "cuMemUnmap");
 }
 
 /* Runs `body` with the pool's context current on this thread. */
@@ -125,7 +138,8 @@ static CUresult segment_alloc_body(const struct gp_real *real, void *arg)
 static int segment_alloc(void *dev, uint64_t bytes, uint64_t *va)
 {
 	struct segment segment = {.bytes = bytes};
-	int rc = to_errno(in_context(dev, segment_alloc_body, &segment));
+	int rc = to_errno(in_context(dev, segment_alloc_body, &segment),
+			  "cuMemAlloc_v2");
 
 	if (!rc)
 		*va = segment.address;
@@ -141,7 +155,8 @@ static int segment_free(void *dev, uint64_t va, uint64_t bytes)
 {
 	struct segment segment = {.bytes = bytes, .address = va};
 
-	return to_errno(in_context(dev, segment_free_body, &segment));
+	return to_errno(in_context(dev, segment_free_body, &segment),
+			"cuMemFree_v2");
 }
 
 static CUresult sync_body(const struct gp_real *real, void *arg)
@@ -152,7 +167,7 @@ static CUresult sync_body(const struct gp_real *real, void *arg)
 
 static int sync_context(void *dev)
 {
-	return to_errno(in_context(dev, sync_body, NULL));
+	return to_errno(in_context(dev, sync_body, NULL), "cuCtxSynchronize");
 }
 
 static bool capturing(void *dev)
@@ -208,7 +223,7 @@ static inline int eased(struct ease *e, CUresult rc)
 {
 	if (e->on)
 		gp_real()->cuThreadExchangeStreamCaptureMode(&e->mode);
-	return to_errno(rc);
+	return to_errno(rc, "a call on streams or events");
 }
 
 struct stream_call {
@@ -369,7 +384,8 @@ int gp_cuda_driver_init(struct gp_cuda_driver *cuda, CUcontext context,
 	cuda->driver.ops = &cuda_ops;
 	cuda->driver.streams = &cuda_streams;
 	cuda->driver.dev = cuda;
-	rc = to_errno(real->cuDeviceTotalMem_v2(&total, device));
+	rc = to_errno(real->cuDeviceTotalMem_v2(&total, device),
+		      "cuDeviceTotalMem_v2");
 	if (rc)
 		return rc;
 	cuda->driver.total_bytes = total;

@@ -24,5 +24,7 @@ int gp_cuda_driver_init(struct gp_cuda_driver *cuda, CUcontext context,
 /* The code behind the last -ENOMEM, -EBUSY or -EIO that this thread got from
  * the seam, for handing on to the program. */
 CUresult gp_cuda_last_error(void);
+/* The driver function that answered so; a string constant. */
+const char *gp_cuda_last_call(void);
 
 #endif
