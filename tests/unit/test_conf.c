@@ -55,7 +55,7 @@ static void test_defaults(void **state)
 	assert_int_equal(conf.report_signal, SIGUSR1);
 	assert_true(conf.expandable_segments);
 	assert_int_equal(conf.cache_policy, GP_CONF_DECAY);
-	assert_int_equal(conf.reuse, GP_CONF_REUSE_SYNC);
+	assert_int_equal(conf.reuse, GP_CONF_REUSE_AUTO);
 	assert_int_equal(conf.free_order, GP_CONF_ORDER_AUTO);
 	assert_int_equal(conf.free_barrier, GP_CONF_BARRIER_AUTO);
 	assert_int_equal(conf.decay_ms, 10000);
@@ -395,7 +395,7 @@ static void test_round_trip(void **state)
 		"growth_factor:1.333333333,large_segment_size_mb:33.25,"
 		"max_split_size_mb:7654321,max_non_split_rounding_mb:3GiB,"
 		"garbage_collection_threshold:0.7,"
-		"reuse:auto,free_order:full,free_barrier:never,"
+		"reuse:sync,free_order:full,free_barrier:never,"
 		"roundup_power2_divisions:[4:16,16:0,64:8,>:2]";
 	char again[4096], value[512];
 	struct gp_conf conf, copy;
