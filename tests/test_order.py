@@ -34,6 +34,13 @@ class Order(harness.CudaTest):
     def test_waiting_frees(self):
         self.assert_ok(self.run_fuzz('--seeds', '1-60', conf='reuse:sync'))
 
+    def test_stream_order(self):
+        self.assert_ok(self.run_fuzz('--seeds', '1-100', conf=AUTO))
+
+    def test_more_streams_and_threads(self):
+        self.assert_ok(self.run_fuzz('--seeds', '3000-3020', '--streams',
+                                     '12', '--threads', '6', conf=AUTO))
+
     def test_broken_rules_are_seen(self):
         """Each ends with the seed and both histories."""
         rules = self.rules()
