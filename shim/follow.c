@@ -97,7 +97,7 @@ static cold struct gp_slot *find(CUstream stream, CUcontext context)
 	return r->slot;
 }
 
-struct gp_slot *gp_follow_slot(CUstream stream)
+static inline struct gp_slot *slot_of(CUstream stream)
 {
 	struct recent *r = place(stream);
 	CUcontext context = NULL;
@@ -111,11 +111,16 @@ struct gp_slot *gp_follow_slot(CUstream stream)
 	return find(stream, context);
 }
 
+struct gp_slot *gp_follow_slot(CUstream stream)
+{
+	return slot_of(stream);
+}
+
 /* ---- submissions ----------------------------------------------------------------- */
 
 static inline void submit(struct gp_work *work)
 {
-	struct gp_slot *slot = gp_follow_slot(work->stream);
+	struct gp_slot *slot = slot_of(work->stream);
 
 	if (!slot)
 		return;
@@ -159,11 +164,10 @@ static void wait_ended(struct gp_work *work)
 		gp_order_end(work->slot);
 }
 
-void gp_follow_begin(struct gp_work *work, const struct gp_work_row *row)
+static __attribute__((noinline)) void begin_other(struct gp_work *work,
+						  const struct gp_work_row *row)
 {
 	switch (row->class) {
-	case GP_WORK_SUBMIT:
-	case GP_WORK_GRAPH:
 	case GP_WORK_SYNC_SET:
 	case GP_WORK_EVENT_RECORD:
 		submit(work);
@@ -175,40 +179,47 @@ void gp_follow_begin(struct gp_work *work, const struct gp_work_row *row)
 	case GP_WORK_STREAM_WAIT:
 		wait_begins(work);
 		break;
-	case GP_WORK_NUM_CLASSES:
-		break;
 	default:
 		gp_follow_wait_begins(work, row);
 	}
 }
 
-void gp_follow_end(struct gp_work *work, const struct gp_work_row *row,
-		   CUresult rc)
+static __attribute__((noinline)) void
+end_other(struct gp_work *work, const struct gp_work_row *row, CUresult rc)
 {
-	switch (row->class) {
-	case GP_WORK_SUBMIT:
-	case GP_WORK_GRAPH:
-	case GP_WORK_SYNC_SET:
-		if (work->slot)
-			submitted(work, row, rc);
-		break;
-	case GP_WORK_SYNC_COPY:
-		if (work->slot)
-			submitted(work, row, rc);
-		gp_follow_wait_ended(work, row, rc);
-		break;
-	case GP_WORK_EVENT_RECORD:
+	if (row->class == GP_WORK_EVENT_RECORD)
 		gp_follow_recorded(work, rc);
+	switch (row->class) {
+	case GP_WORK_SYNC_SET:
+	case GP_WORK_EVENT_RECORD:
+	case GP_WORK_SYNC_COPY:
 		if (work->slot)
 			submitted(work, row, rc);
 		break;
 	case GP_WORK_STREAM_WAIT:
 		if (work->slot)
 			wait_ended(work);
-		break;
-	case GP_WORK_NUM_CLASSES:
-		break;
+		return;
 	default:
-		gp_follow_wait_ended(work, row, rc);
+		break;
 	}
+	gp_follow_wait_ended(work, row, rc);
+}
+
+/* Launches and asynchronous copies go straight through. */
+void gp_follow_begin(struct gp_work *work, const struct gp_work_row *row)
+{
+	if (likely(row->class <= GP_WORK_GRAPH))
+		submit(work);
+	else
+		begin_other(work, row);
+}
+
+void gp_follow_end(struct gp_work *work, const struct gp_work_row *row,
+		   CUresult rc)
+{
+	if (!likely(row->class <= GP_WORK_GRAPH))
+		end_other(work, row, rc);
+	else if (work->slot)
+		submitted(work, row, rc);
 }

@@ -21,7 +21,8 @@
  * "object" its object. */
 enum gp_work_class {
 	GP_WORK_SUBMIT,       /* puts work into the stream and returns */
-	GP_WORK_GRAPH,        /* likewise, a CUgraphExec (object) */
+	GP_WORK_GRAPH,        /* likewise, a CUgraphExec (object); after it
+				  comes what is not just that */
 	GP_WORK_SYNC_COPY,    /* a copy without a stream: in the default one */
 	GP_WORK_SYNC_SET,     /* a set without a stream: likewise */
 	GP_WORK_EVENT_RECORD, /* the event behind what is in the stream */
