@@ -34,11 +34,35 @@ def names():
                                      file.read(), re.M)))
 
 
-def build(directory, extra=(), cc='cc'):
-    """Makes directory/libcuda.so.1, with the functions `extra` besides."""
+# What it takes for gpupool to make a pool and follow streams: one context, on a
+# device with virtual memory.
+CONTEXT = {
+    'cuCtxGetCurrent': '(void **c) { *c = (void *)4096; return 0; }',
+    'cuStreamGetCtx': '(void *s, void **c) { *c = (void *)4096; return 0; }',
+    'cuStreamGetFlags': '(void *s, unsigned *f) { *f = 0; return 0; }',
+    'cuCtxGetDevice': '(int *d) { *d = 0; return 0; }',
+    'cuDevicePrimaryCtxGetState':
+        '(int d, unsigned *f, int *a) { *f = 0; *a = 1; return 0; }',
+    'cuDevicePrimaryCtxRetain':
+        '(void **c, int d) { *c = (void *)4096; return 0; }',
+    'cuDeviceTotalMem_v2': '(unsigned long *b) { *b = 1ul << 36; return 0; }',
+    'cuDeviceGetAttribute':
+        '(int *v, int a) { *v = a == 102 || a == 103; return 0; }',
+    'cuMemGetAllocationGranularity':
+        '(unsigned long *g) { *g = 2 << 20; return 0; }',
+    'cuMemAddressReserve':
+        '(unsigned long *a) { *a = 1ul << 46; return 0; }',
+}
+
+
+def build(directory, extra=(), cc='cc', bodies=None):
+    """Makes directory/libcuda.so.1, with the functions `extra` besides, and
+    other `bodies` for some: parameters and all."""
+    bodies = bodies or {}
     wanted = [n for n in names() if n != 'cuGetProcAddress_v2'] + list(extra)
     source = SOURCE % {
-        'bodies': '\n'.join('int %s(void) { return 0; }' % n for n in wanted),
+        'bodies': '\n'.join('int %s%s' % (n, bodies.get(
+            n, '(void) { return 0; }')) for n in wanted),
         'rows': '\n'.join('{"%s", (void *)%s},' % (n, n) for n in wanted)}
     path = os.path.join(directory, 'libcuda.so.1')
     subprocess.run(

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What the way through gpupool adds to a driver call, on a driver that does
-nothing: plain, preloaded, and preloaded but switched off."""
+nothing but has a context: plain, preloaded, and preloaded but switched off."""
 import argparse
 import json
 import os
@@ -35,11 +35,13 @@ def measure(build):
     if not shutil.which(compiler[0]):
         return None
     with tempfile.TemporaryDirectory(prefix='gpupool-bench-') as directory:
-        noop_driver.build(directory, cc=' '.join(compiler))
+        noop_driver.build(directory, cc=' '.join(compiler),
+                          bodies=noop_driver.CONTEXT)
         program = os.path.join(directory, 'calls')
         subprocess.run(compiler + ['-O2', '-o', program, os.path.join(
             HERE, 'hooks', 'calls.c'), '-ldl'], check=True)
-        kinds = {'plain': {'preload': False}, 'preloaded': {},
+        kinds = {'plain': {'preload': False},
+                 'preloaded': {'conf': 'quiet:True,report_dir:' + directory},
                  'off': {'conf': 'enabled:False'}}
         runs = {kind: [] for kind in kinds}
         for _ in range(RUNS):
