@@ -104,7 +104,7 @@ static void finish(struct gp_pool *pool, struct gp_cache *cache,
 	gp_cache_unlock(cache);
 	if (publish) {
 		gp_lock(&pool->lock);
-		gp_cache_publish_all(pool);
+		gp_cache_publish_all(pool, &cache->tally);
 		gp_unlock(&pool->lock);
 	}
 }

@@ -216,10 +216,39 @@ bool gp_cache_flush_all(struct gp_pool *pool, unsigned parts)
 
 /* ---- tallies ----------------------------------------------------------------- */
 
+static struct gp_tally *tally_of(struct gp_pool *pool, uint32_t i)
+{
+	return i ? &pool->caches[i]->tally : &pool->tally;
+}
+
+/* The tally whose highest level counts: the one that just rose; without one,
+ * the only one that moved. The highest levels of several are of different
+ * moments: together they would make a peak that never was. NULL: none. */
+static const struct gp_tally *highest(struct gp_pool *pool, uint32_t n,
+				      const struct gp_tally *risen)
+{
+	const struct gp_tally *only = NULL;
+
+	if (risen)
+		return risen;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct gp_tally *tally = tally_of(pool, i);
+
+		if (!tally->flow[GP_M_COUNT].added &&
+		    !tally->flow[GP_M_COUNT].level)
+			continue;
+		if (only)
+			return NULL;
+		only = tally;
+	}
+	return only;
+}
+
 /* Every tally at one moment: all caches are locked together. */
-void gp_cache_publish_all(struct gp_pool *pool)
+void gp_cache_publish_all(struct gp_pool *pool, const struct gp_tally *risen)
 {
 	int64_t levels[GP_M_NUM], total[GP_M_NUM];
+	static const struct gp_tally level;
 	uint32_t n = pool->num_caches;
 
 	gp_tally_levels(&pool->tally, total);
@@ -229,14 +258,13 @@ void gp_cache_publish_all(struct gp_pool *pool)
 		for (int m = 0; m < GP_M_NUM; m++)
 			total[m] += levels[m];
 	}
-	for (uint32_t i = 0; i < n; i++) {
-		struct gp_tally *tally =
-			i ? &pool->caches[i]->tally : &pool->tally;
-
-		gp_tally_levels(tally, levels);
+	gp_account_peak(&pool->account, &level, total);
+	risen = highest(pool, n, risen);
+	if (risen) {
+		gp_tally_levels(risen, levels);
 		for (int m = 0; m < GP_M_NUM; m++)
 			levels[m] = total[m] - levels[m];
-		gp_account_peak(&pool->account, tally, levels);
+		gp_account_peak(&pool->account, risen, levels);
 	}
 	gp_account_fold(&pool->account, &pool->tally);
 	for (uint32_t i = 1; i < n; i++) {

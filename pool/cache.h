@@ -82,7 +82,7 @@ bool gp_cache_flush(struct gp_pool *pool, struct gp_cache *cache,
 bool gp_cache_flush_all(struct gp_pool *pool, unsigned parts);
 
 /* All tallies go into the pool's sums. Under the pool's lock. */
-void gp_cache_publish_all(struct gp_pool *pool);
+void gp_cache_publish_all(struct gp_pool *pool, const struct gp_tally *risen);
 
 /* Blocking, for cold paths. */
 void gp_cache_lock(struct gp_cache *cache);

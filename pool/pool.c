@@ -21,6 +21,7 @@ void gp_pool_config_init(struct gp_pool_config *config)
 		.cache_policy = GP_CACHE_DECAY,
 		.decay_ms = 10000,
 		.growth_factor = 1.0,
+		.overlap_slack = 0.01,
 		.large_segment_size = 20u << 20,
 		.max_split_size = UINT64_MAX,
 		.max_non_split_rounding = 20u << 20,
@@ -252,7 +253,7 @@ void gp_pool_get_stats(struct gp_pool *pool, struct gp_pool_stats *stats)
 	uint64_t ranges, most;
 
 	gp_lock(&pool->lock);
-	gp_cache_publish_all(pool);
+	gp_cache_publish_all(pool, NULL);
 	ranges = pool->slabs.free_blocks;
 	most = 0;
 	for (int i = 0; i < GP_NUM_REGIONS; i++) {

@@ -216,6 +216,47 @@ static void no_lock_is_held_across_a_driver_call(void **state)
 	assert_true(pool_rig_stats(&rig).num_remaps > 0);
 }
 
+/* ---- peaks ------------------------------------------------------------------- */
+
+static void *free_eight(void *arg)
+{
+	uint64_t *va = arg;
+	uintptr_t failures = 0;
+
+	for (int i = 0; i < 8; i++)
+		failures += gp_pool_free(rig.pool, va[i]) != 0;
+	return (void *)failures;
+}
+
+/* One thread's count only rises, the others' only fall: their highest levels
+ * are of different moments, and together no peak. */
+static void peaks_are_of_one_moment(void **state)
+{
+	uint64_t va[8];
+
+	(void)state;
+	for (int round = 0; round < 30; round++) {
+		pthread_t thread;
+		void *failures;
+
+		for (int i = 0; i < 8; i++) {
+			va[i] = pool_rig_alloc(&rig, 16 * MIB);
+			assert_int_not_equal(va[i], 0);
+		}
+		assert_int_equal(pthread_create(&thread, NULL, free_eight, va),
+				 0);
+		pthread_join(thread, &failures);
+		assert_null(failures);
+		if (round % 10 == 9)
+			pool_rig_stats(&rig);
+	}
+	struct gp_pool_stats stats = pool_rig_stats(&rig);
+
+	assert_int_equal(stats.allocated_bytes.current, 0);
+	assert_int_equal(stats.allocated_bytes.peak, 8 * 16 * MIB);
+	assert_true(stats.allocated_bytes.peak <= stats.reserved_bytes.peak);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, open_rig, close_rig)
@@ -225,6 +266,7 @@ int main(void)
 		T(another_threads_cache_is_no_loss),
 		T(memory_on_its_way_is_waited_for),
 		T(no_lock_is_held_across_a_driver_call),
+		T(peaks_are_of_one_moment),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
