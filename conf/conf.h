@@ -55,6 +55,7 @@ struct gp_conf {
 	uint64_t max_split_size; /* UINT64_MAX: unlimited */
 	uint64_t max_non_split_rounding;
 	double garbage_collection_threshold; /* 0: off */
+	double overlap_slack;                /* 0: off */
 	enum gp_conf_reuse reuse;
 	enum gp_conf_free_order free_order;
 	enum gp_conf_barrier free_barrier;

@@ -59,7 +59,8 @@ struct gp_pool_config {
 	uint64_t large_segment_size; /* 20 MiB */
 	uint64_t max_split_size;     /* UINT64_MAX: unlimited */
 	uint64_t max_non_split_rounding;
-	double garbage_collection_threshold;             /* 0: off */
+	double garbage_collection_threshold; /* 0: off */
+	double overlap_slack; /* growth above peak live rather than a wait */
 	uint32_t roundup_power2_divisions[GP_DIVISIONS]; /* 0: off */
 	bool check; /* pool_check after every step */
 	/* Frees wait on the host; default true. Else somebody must tell the

@@ -142,12 +142,26 @@ static bool give_back(struct gp_pool *pool, uint32_t granules)
 	return any;
 }
 
+/* Freed memory that the device still works on could be moved here once it is
+ * done. A little growth costs less than the wait, much growth more. */
+static bool rather_wait(struct gp_pool *pool, uint32_t granules)
+{
+	const struct gp_account *account = &pool->account;
+	uint64_t live = account->sum[GP_M_ALLOCATED].peak;
+	uint64_t bytes = (uint64_t)granules << GP_GRANULE_SHIFT;
+
+	return pool->backing.idle_granules >= granules &&
+	       gp_order_outstanding(&pool->order) &&
+	       (double)(account->reserved.current + bytes) >
+		       (double)live * (1.0 + pool->config.overlap_slack);
+}
+
 static int serve(struct gp_pool *pool, struct gp_cache *cache,
 		 uint32_t granules, struct gp_block **b)
 {
 	unsigned parts =
 		is_small(granules) ? GP_CACHE_PART_SMALL : GP_CACHE_PART_ALL;
-	bool retried = false;
+	bool retried = false, waited = false;
 	int rc = 0;
 
 	*b = NULL;
@@ -169,6 +183,13 @@ static int serve(struct gp_pool *pool, struct gp_cache *cache,
 		*b = search(pool, granules, true);
 		if (*b)
 			break;
+		if (!waited && rather_wait(pool, granules)) {
+			waited = true;
+			gp_unlock(&pool->lock);
+			gp_order_wait(&pool->order);
+			gp_lock(&pool->lock);
+			continue;
+		}
 		uint64_t others = gp_flight_others(pool);
 
 		rc = more(pool, granules, b);

@@ -64,6 +64,7 @@ static void test_defaults(void **state)
 	assert_true(conf.max_split_size == UINT64_MAX);
 	assert_int_equal(conf.max_non_split_rounding, 20 * MIB);
 	assert_true(conf.garbage_collection_threshold == 0);
+	assert_true(conf.overlap_slack == 0.01);
 	for (int i = 0; i < GP_CONF_DIVISIONS; i++)
 		assert_int_equal(conf.roundup_power2_divisions[i], 0);
 	for (size_t i = 0; i < gp_conf_count(); i++)
