@@ -247,6 +247,11 @@ static bool body(unsigned thread)
 	return false;
 }
 
+static bool set(const char *conf, const char *item)
+{
+	return conf && strstr(conf, item);
+}
+
 static void run_seed(unsigned long seed)
 {
 	const char *conf = getenv("GPUPOOL_CONF");
@@ -260,13 +265,14 @@ static void run_seed(unsigned long seed)
 	w.ops = args.ops;
 	w.streams = args.streams;
 	w.threads = args.threads ? args.threads : 1 + (unsigned)(seed % 3);
-	w.plain = args.plain;
 	w.own = seed % 4 == 1 ? 2 : seed % 4 == 3 || seed % 8 == 6 ? 4 : 0;
-	if (conf && strstr(conf, "free_order:reuse"))
+	if (set(conf, "free_order:reuse"))
 		w.own = 4;
-	if (!conf || strstr(conf, "free_order:full"))
+	/* All frees are barriers then, whoever calls. */
+	if (set(conf, "free_order:full") || set(conf, "reuse:sync"))
 		w.own = 0;
-	w.free_captures = conf && strstr(conf, "reuse:auto");
+	/* A free that waits on the host cannot while a stream captures. */
+	w.free_captures = !set(conf, "reuse:sync");
 	w.most = (8ull << 20) << draw(5);
 	w.tight = seed % 5 == 2;
 	snprintf(settings, sizeof(settings),

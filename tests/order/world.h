@@ -88,7 +88,6 @@ struct exec {
 struct world {
 	uint64_t seed, random;
 	unsigned ops, streams, threads;
-	bool plain;         /* no library */
 	unsigned own;       /* of 4 frees so many lean on no order */
 	bool free_captures; /* frees while a stream captures */
 	uint64_t done;      /* operations so far */
