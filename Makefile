@@ -252,7 +252,7 @@ demo: all
 bench: all $(BENCHES)
 	$(Q)$(PYTHON) tests/bench/run.py --build $(B) $(if $(TRACES),--traces $(TRACES))
 
-fuzz: $(FUZZERS)
+fuzz: $(FUZZERS) $(if $(SAN),,$(ORDER_FUZZ))
 	$(Q)$(PYTHON) tests/run.py --build $(B) $(if $(SAN),--san $(SAN)) --fuzz-long
 
 gpu-test: all

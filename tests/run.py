@@ -3,7 +3,8 @@
 
 Kinds, each in its own process with a time limit:
   unit      build/tests/unit/*: cmocka, every single test counts
-  fuzz      build/tests/fuzz/*: --seed S --ops N, exit 0 when clean
+  fuzz      build/tests/fuzz/*: --seed S --ops N, exit 0 when clean;
+            the long ones also build/tests/order-fuzz, 10,000 seeds
   program   build/tests/programs/*: exit 0, 1, or 77 for skipped; run plain
             and under the preload, and both must print the same.
             sim_* tests the simulated driver and runs plain only
@@ -30,6 +31,7 @@ UNIT_LIMIT_S = 120
 MODULE_LIMIT_S = 400
 FUZZ_SHORT = [('1', '20000')]
 FUZZ_LONG = [(str(seed), '1000000') for seed in range(1, 5)]
+ORDER_LONG = ['%d-%d' % (at, at + 999) for at in range(1, 10000, 1000)]
 FUZZ_LIMIT_S = {False: 120, True: 900}
 
 
@@ -82,6 +84,13 @@ def fuzz(build, path, seed, ops, limit):
     env['TSAN_OPTIONS'] = 'halt_on_error=1'
     result = harness.run([path, '--seed', seed, '--ops', ops], env, limit)
     return [Outcome(name, PASS if result.status == 0 else FAIL, str(result))]
+
+
+def order_fuzz(build, path, seeds):
+    result = harness.run([path, '--seeds', seeds],
+                         build.env(preload=False), FUZZ_LIMIT_S[True])
+    return [Outcome('fuzz/order-fuzz --seeds ' + seeds,
+                    PASS if result.status == 0 else FAIL, str(result))]
 
 
 def program(build, path):
@@ -188,6 +197,10 @@ def collect(build, args):
                 for s, n in runs]
 
     add('fuzz', executables('fuzz'), fuzzers)
+    order = os.path.join(build.path, 'tests', 'order-fuzz')
+    if args.fuzz_long and not build.san and os.path.exists(order):
+        jobs.extend(lambda r=r: order_fuzz(build, order, r)
+                    for r in ORDER_LONG)
     if args.fuzz_long:
         return jobs
     # The long ones first, so that two jobs end at about the same time.
