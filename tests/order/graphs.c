@@ -1,5 +1,4 @@
 /* Captures, and launching what they made. */
-#include <stdlib.h>
 #include "tests/order/world.h"
 
 /* A stream of the program's making for a capture; -1: none. */
@@ -13,8 +12,7 @@ static int capturable(int but)
 
 		if (at == but || !s->alive || s->calls || s->capturing)
 			continue;
-		if (s->blocking &&
-		    (w.stream[LEGACY].calls || getenv("NOBLOCKCAP")))
+		if (s->blocking && w.stream[LEGACY].calls)
 			continue;
 		return at;
 	}
@@ -111,7 +109,7 @@ void op_capture(void)
 
 	while (i < MAX_EXECS && (w.exec[i].handle || w.exec[i].busy))
 		i++;
-	if (i == MAX_EXECS || origin < 0 || w.ctx_waits || w.captures ||
+	if (i == MAX_EXECS || origin < 0 || w.ctx_waits || w.captures == 2 ||
 	    (w.frees && !w.free_captures))
 		return;
 	exec = &w.exec[i];

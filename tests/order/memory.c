@@ -84,6 +84,30 @@ void free_mem(int mem)
 	look_at_pins(before);
 }
 
+/* In a stream's order: no barrier, not even for the memory's other streams. */
+void op_free_async(void)
+{
+	int mem = any_mem(false), stream = any_stream();
+	struct mem *m;
+
+	if (mem < 0 || (w.captures && !w.free_captures))
+		return;
+	m = &w.mem[mem];
+	m->busy = true;
+	w.frees++;
+	hold_stream(stream);
+	if (drop_execs_of(mem) && order_mem(mem, stream)) {
+		begin(GPUSIM_FREES_OWN);
+		gpusim_tenant_end(m->va);
+		end(cuMemFreeAsync(m->va, handle_of(stream)), "cuMemFreeAsync");
+		w.live -= m->bytes;
+		*m = (struct mem){0};
+	}
+	m->busy = false;
+	let_stream(stream);
+	w.frees--;
+}
+
 void op_free(void)
 {
 	int mem = any_mem(false);

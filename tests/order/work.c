@@ -1,11 +1,20 @@
 /* Kernels, copies, sets. */
 #include "tests/order/world.h"
 
+/* What programs built for default streams of threads call. */
+CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned gx, unsigned gy,
+			     unsigned gz, unsigned bx, unsigned by, unsigned bz,
+			     unsigned shared, CUstream stream, void **params,
+			     void **extra);
+
 CUresult launch_words(CUfunction f, CUstream stream, CUdeviceptr at,
 		      uint32_t value, uint64_t words)
 {
 	void *args[] = {&at, &value, &words};
 
+	if (stream == CU_STREAM_PER_THREAD && draw(2))
+		return cuLaunchKernel_ptsz(f, 1, 1, 1, 32, 1, 1, 0, NULL, args,
+					   NULL);
 	return cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, stream, args, NULL);
 }
 

@@ -154,6 +154,7 @@ bool drop_execs_of(int mem);
 /* memory.c */
 void op_alloc(void);
 void op_free(void);
+void op_free_async(void);
 void free_mem(int mem);
 /* sync.c */
 void op_stream_create(void);
