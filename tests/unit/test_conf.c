@@ -397,6 +397,7 @@ static void test_round_trip(void **state)
 		"max_split_size_mb:7654321,max_non_split_rounding_mb:3GiB,"
 		"garbage_collection_threshold:0.7,"
 		"reuse:sync,free_order:full,free_barrier:never,"
+		"overlap_slack:0.05,"
 		"roundup_power2_divisions:[4:16,16:0,64:8,>:2]";
 	char again[4096], value[512];
 	struct gp_conf conf, copy;
