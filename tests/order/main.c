@@ -159,18 +159,16 @@ static void clean_up(void)
 		rmdir(place);
 }
 
-/* Start again with the library in front of the driver. */
-static int preload(char **argv)
+/* The library to preload; NULL: there is none, and why was told. */
+static const char *find_library(const char *exe)
 {
-	char exe[PATH_MAX], path[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	static char path[PATH_MAX];
 
-	if (n <= 0)
-		return usage("does not know where it is");
-	exe[n] = 0;
 	if (args.library) {
-		if (!realpath(args.library, path))
-			return usage("no such library");
+		if (!realpath(args.library, path)) {
+			usage("no such library");
+			return NULL;
+		}
 	} else {
 		char *copy = strdup(exe);
 
@@ -178,11 +176,52 @@ static int preload(char **argv)
 			 dirname(copy));
 		free(copy);
 	}
-	if (access(path, R_OK))
-		return usage("no library built with -DGP_MUTATIONS");
-	setenv("LD_PRELOAD", path, 1);
+	if (access(path, R_OK)) {
+		usage("no library built with -DGP_MUTATIONS");
+		return NULL;
+	}
+	return path;
+}
+
+/* Of the environment only what has to do with us: its size shifts what is
+ * allocated later. */
+static void keep_environment(void)
+{
+	static const char *const names[] = {"GPUPOOL_CONF", "GPUPOOL_SIM",
+					    "LD_LIBRARY_PATH"};
+	char *kept[3];
+
+	for (int i = 0; i < 3; i++) {
+		const char *value = getenv(names[i]);
+
+		kept[i] = strdup(value ? value : "");
+	}
+	clearenv();
+	for (int i = 0; i < 3; i++) {
+		setenv(names[i], kept[i], 1);
+		free(kept[i]);
+	}
+}
+
+/* Start again with the library in front of the driver, and at the same
+ * addresses each time, as tables are sorted by them. */
+static int start_again(char **argv)
+{
+	char exe[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	const char *library;
+
+	if (n <= 0)
+		return usage("does not know where it is");
+	exe[n] = 0;
+	keep_environment();
+	if (!args.plain) {
+		library = find_library(exe);
+		if (!library)
+			return 2;
+		setenv("LD_PRELOAD", library, 1);
+	}
 	configure();
-	/* The same addresses each time: lists are sorted by them. */
 	personality(ADDR_NO_RANDOMIZE);
 	execv(exe, argv);
 	return usage("cannot start itself");
@@ -278,8 +317,8 @@ static void run_seed(unsigned long seed)
 	w.tight = seed % 5 == 2;
 	snprintf(settings, sizeof(settings),
 		 "schedule:%lu,memory:%lluMiB,context:16MiB%s%s", seed,
-		 w.tight ? (w.most >> 20) + 24 : 512ull, more ? "," : "",
-		 more ? more : "");
+		 w.tight ? (w.most >> 20) + 24 : 512ull,
+		 more && *more ? "," : "", more ? more : "");
 	setenv("GPUPOOL_SIM", settings, 1);
 	alarm(SEED_LIMIT_S);
 	world_start();
@@ -320,8 +359,8 @@ int main(int argc, char **argv)
 
 	if (why)
 		return usage(why);
-	if (!args.plain && !getenv("ORDER_FUZZ_STARTED"))
-		return preload(argv);
+	if (!getenv("ORDER_FUZZ_STARTED"))
+		return start_again(argv);
 	find_rules();
 	if (args.list || (args.mutate && !break_rule(args.mutate))) {
 		clean_up();
