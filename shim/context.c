@@ -118,6 +118,10 @@ enter(CUcontext handle)
 	pthread_mutex_unlock(&lock);
 	if (context)
 		return context;
+	/* A wait or a launch may come before the first allocation: the pool
+	 * below is made from the settings. */
+	if (!gp_active())
+		return NULL;
 	if (gp_real()->cuCtxGetDevice(&device) != CUDA_SUCCESS)
 		return NULL;
 	context = calloc(1, sizeof(*context));
