@@ -12,6 +12,7 @@
 #include "pool/reclaim.h"
 #include "pool/serve.h"
 #include "pool/state.h"
+#include "stats/log.h"
 
 #define cold        __attribute__((noinline, cold))
 #define hot         inline __attribute__((always_inline))
@@ -125,6 +126,16 @@ static struct gp_block *pop_slowly(struct gp_pool *pool, struct gp_cache *cache,
 	return NULL;
 }
 
+/* The option `check`: after every step, one line for the first fault. */
+static cold void check_step(struct gp_pool *pool)
+{
+	char why[160];
+
+	if (gp_pool_check(pool, why, sizeof(why)) &&
+	    !__atomic_exchange_n(&pool->check_failed, true, __ATOMIC_RELAXED))
+		gp_warn("internal: %s", why);
+}
+
 /* Everything but the plain hit. */
 static cold int miss(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
 {
@@ -145,6 +156,8 @@ static cold int miss(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
 			return refuse(pool, rc);
 	}
 	finish(pool, cache, b, bytes, va);
+	if (pool->config.check)
+		check_step(pool);
 	return 0;
 }
 
@@ -258,6 +271,13 @@ static hot void put(struct gp_pool *pool, struct gp_block *b, uint64_t waits)
 		put_central(pool, b);
 }
 
+static cold void after_free(struct gp_pool *pool)
+{
+	gp_reclaim_aside(pool);
+	if (pool->config.check)
+		check_step(pool);
+}
+
 static hot int free_block(struct gp_pool *pool, uint64_t va,
 			  enum gp_free_how how)
 {
@@ -273,10 +293,9 @@ static hot int free_block(struct gp_pool *pool, uint64_t va,
 		return rc;
 	}
 	put(pool, b, waits);
-	if (__builtin_expect(
-		    __atomic_load_n(&pool->num_aside, __ATOMIC_RELAXED) != 0,
-		    0))
-		gp_reclaim_aside(pool);
+	if (unlikely(__atomic_load_n(&pool->num_aside, __ATOMIC_RELAXED) |
+		     pool->config.check))
+		after_free(pool);
 	return 0;
 }
 
@@ -297,5 +316,7 @@ int gp_pool_free_idle(struct gp_pool *pool, uint64_t va)
 	if (!b)
 		return -ENOENT;
 	put(pool, b, 0);
+	if (unlikely(pool->config.check))
+		check_step(pool);
 	return 0;
 }

@@ -68,7 +68,8 @@ static int build(struct gp_pool *pool)
 			pool->rounds = true;
 	if (!pool->has_vmm)
 		return 0;
-	pool->plain_below = pool->rounds ? 0 : pool->arena_bytes;
+	if (!pool->rounds && !pool->config.check)
+		pool->plain_below = pool->arena_bytes;
 	return gp_call_reserve(pool, pool->arena_bytes, &pool->base);
 }
 

@@ -51,6 +51,7 @@ struct gp_pool {
 	/* Atomic. */
 	struct gp_order order;
 	struct gp_call_counters counters;
+	bool check_failed;    /* told already */
 	uint32_t num_aside;   /* blocks on `aside` */
 	uint32_t num_caches;  /* entries of `caches`, the first is unused */
 	uint64_t tally_slack; /* a tally that rose so far is published */

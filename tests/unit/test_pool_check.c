@@ -107,6 +107,32 @@ static void damage_is_noticed(void **state)
 	assert_null(pool_rig_close(&rig));
 }
 
+/* With the option `check` the pool does so after every step. */
+static void the_option_checks_every_step(void **state)
+{
+	uint64_t va;
+
+	(void)state;
+	rig = pool_rig_new(GIB, false);
+	rig.config.check = true;
+	assert_int_equal(pool_rig_open(&rig), 0);
+	va = pool_rig_alloc(&rig, 3000);
+	assert_int_equal(gp_pool_free(rig.pool, va), 0);
+	assert_false(rig.pool->check_failed);
+	va = pool_rig_alloc(&rig, 3000);
+	rig.pool->backing.count++;
+	assert_int_equal(gp_pool_free(rig.pool, va), 0);
+	assert_true(rig.pool->check_failed);
+	rig.pool->check_failed = false;
+	va = pool_rig_alloc(&rig, 3000);
+	assert_true(rig.pool->check_failed);
+	rig.pool->check_failed = false;
+	assert_int_equal(gp_pool_free_idle(rig.pool, va), 0);
+	assert_true(rig.pool->check_failed);
+	rig.pool->backing.count--;
+	assert_null(pool_rig_close(&rig));
+}
+
 /* ---- the tree ------------------------------------------------------------------ */
 
 #define NODES 500
@@ -208,6 +234,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(damage_is_noticed),
+		cmocka_unit_test(the_option_checks_every_step),
 		cmocka_unit_test(the_tree_agrees_with_a_plain_list),
 		cmocka_unit_test(the_tree_stays_shallow),
 	};
