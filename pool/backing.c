@@ -21,7 +21,7 @@ int gp_backing_init(struct gp_backing *backing, uint64_t arena_bytes,
 		.chunk_shift = shift - GP_GRANULE_SHIFT,
 	};
 	gp_objects_init(&backing->handles, sizeof(struct gp_handle));
-	void *map = mmap(NULL, backing->chunks * sizeof(*backing->map),
+	void *map = mmap(NULL, backing->chunks * sizeof(void *),
 			 PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -34,7 +34,7 @@ int gp_backing_init(struct gp_backing *backing, uint64_t arena_bytes,
 void gp_backing_exit(struct gp_backing *backing)
 {
 	if (backing->map)
-		munmap(backing->map, backing->chunks * sizeof(*backing->map));
+		munmap(backing->map, backing->chunks * sizeof(void *));
 	gp_objects_exit(&backing->handles);
 	*backing = (struct gp_backing){0};
 }

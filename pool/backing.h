@@ -72,6 +72,15 @@ static inline uint32_t gp_backing_chunk(const struct gp_backing *backing)
 	return 1u << backing->chunk_shift;
 }
 
+/* Up to whole chunks. */
+static inline uint32_t gp_backing_round(const struct gp_backing *backing,
+					uint32_t granules)
+{
+	uint32_t chunk = gp_backing_chunk(backing);
+
+	return (granules + chunk - 1) / chunk * chunk;
+}
+
 /* The handle mapped at a granule, or NULL. Any thread. */
 struct gp_handle *gp_backing_at(const struct gp_pool *pool, uint64_t granule);
 

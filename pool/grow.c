@@ -16,19 +16,14 @@
 #include "pool/backing.h"
 #include "pool/flight.h"
 #include "pool/large.h"
+#include "pool/place.h"
 #include "pool/state.h"
-
-/* How many vacant stretches are looked at. */
-#define LOOKS         256
 
 /* The largest handle made, bytes; and the parts of what the process holds, and
  * of what is missing, that a handle is to be. */
 #define HANDLE_MAX    (64u << 20)
 #define HELD_PARTS    72
 #define REQUEST_PARTS 10
-
-/* Requests from here on, bytes, may get room around them. */
-#define HUGE_FROM     (256u << 20)
 
 /* Moving may cost so much, and one part in so many of the time since. */
 #define MOVE_GRACE_NS 200000000ull
@@ -40,100 +35,11 @@ struct growth {
 	struct gp_block *back;          /* free range after it, or NULL */
 	struct gp_handle *parts, *last; /* what fills the gap, in order */
 	uint32_t gap;                   /* granules */
+	uint64_t start;                 /* the first granule of the gap */
 	uint32_t extra; /* granules beyond the request: growth_factor */
 	bool left;      /* idle memory that did not fit */
 	bool moved;     /* some of the parts were elsewhere */
 };
-
-/* A stretch of addresses and how to use it. */
-struct place {
-	struct gp_block *vacant;
-	uint32_t missing; /* granules to be filled */
-	bool front, back; /* take the free range before, after it */
-	bool at_end;      /* fill the end of the stretch */
-	uint32_t spacer;  /* leave so much vacant before it */
-};
-
-static uint32_t round_chunk(const struct gp_pool *pool, uint32_t granules)
-{
-	uint32_t chunk = gp_backing_chunk(&pool->backing);
-
-	return (granules + chunk - 1) / chunk * chunk;
-}
-
-static uint32_t free_granules(const struct gp_block *b)
-{
-	return b && gp_block_state(b) == GP_FREE ? b->granules : 0;
-}
-
-static void better(struct place *best, struct place place)
-{
-	if (!best->vacant || place.missing < best->missing ||
-	    (place.missing == best->missing &&
-	     place.vacant->granules < best->vacant->granules))
-		*best = place;
-}
-
-/* How one stretch would serve. */
-static void consider(struct gp_pool *pool, struct place *best,
-		     struct gp_block *v, uint32_t granules)
-{
-	uint32_t front = 0, back = 0;
-
-	if (gp_pool_same_region(pool, v))
-		front = free_granules(v->prev);
-	if (v->next && gp_pool_same_region(pool, v->next))
-		back = free_granules(v->next);
-	uint32_t with_front = round_chunk(pool, granules - front);
-	uint32_t with_back = round_chunk(pool, granules - back);
-
-	if (with_front <= v->granules)
-		better(best, (struct place){
-				     .vacant = v,
-				     .missing = with_front,
-				     .front = front != 0,
-			     });
-	else if ((uint64_t)front + v->granules + back >= granules)
-		better(best, (struct place){
-				     .vacant = v,
-				     .missing = v->granules,
-				     .front = front != 0,
-				     .back = true,
-			     });
-	if (back > front && with_back <= v->granules)
-		better(best, (struct place){
-				     .vacant = v,
-				     .missing = with_back,
-				     .back = true,
-				     .at_end = true,
-			     });
-}
-
-/* The place where the least is missing. A huge request that would have to be
- * filled for the most part gets one with room on both sides, so that a later
- * and larger one needs to fill only the difference. */
-static struct place choose(struct gp_pool *pool, const struct gp_region *region,
-			   uint32_t granules)
-{
-	struct gp_block *last = gp_arena_around(&pool->arena, region->end - 1);
-	struct gp_block *v = region->vacant;
-	uint32_t whole = round_chunk(pool, granules);
-	struct place best = {0};
-
-	for (int i = 0; v && i < LOOKS; v = v->right, i++)
-		consider(pool, &best, v, granules);
-	if (!last || gp_block_state(last) != GP_VACANT)
-		return best;
-	consider(pool, &best, last, granules);
-	if (granules >= HUGE_FROM >> GP_GRANULE_SHIFT &&
-	    best.missing > granules / 2 && last->granules / 8 > whole)
-		best = (struct place){
-			.vacant = last,
-			.missing = whole,
-			.spacer = whole,
-		};
-	return best;
-}
 
 /* ---- parts ------------------------------------------------------------------ */
 
@@ -221,7 +127,9 @@ static uint32_t beyond(const struct gp_pool *pool, uint32_t missing,
 	double extra = (factor - 1.0) * (double)missing;
 
 	room -= missing;
-	return extra < (double)room ? round_chunk(pool, (uint32_t)extra) : room;
+	return extra < (double)room
+		       ? gp_backing_round(&pool->backing, (uint32_t)extra)
+		       : room;
 }
 
 /* Descriptors for whatever may come. 0 or -ENOMEM. */
@@ -255,6 +163,7 @@ static int cut(struct gp_pool *pool, struct growth *g, struct gp_block *v,
 	} else if (v->granules > g->gap) {
 		gp_large_vacate(pool, gp_tile_split(&pool->arena, v, g->gap));
 	}
+	g->start = gp_block_granule(v);
 	for (struct gp_handle *h = g->parts; h; h = h->next) {
 		h->to = v;
 		if (h->next)
@@ -267,7 +176,7 @@ static int cut(struct gp_pool *pool, struct growth *g, struct gp_block *v,
 static int plan(struct gp_pool *pool, struct gp_region *region,
 		struct growth *g, uint32_t granules, double factor, bool move)
 {
-	struct place place = choose(pool, region, granules);
+	struct gp_place place = gp_place_choose(pool, region, granules);
 	struct gp_block *v = place.vacant;
 
 	*g = (struct growth){0};
@@ -335,7 +244,6 @@ static int map(struct gp_pool *pool, struct gp_handle *h)
 /* New memory first: nothing has moved when there is none. */
 static int fill(struct gp_pool *pool, struct growth *g)
 {
-	uint64_t start = gp_block_granule(g->parts->to);
 	int rc = 0;
 
 	for (struct gp_handle *h = g->parts; h && !rc; h = h->next)
@@ -347,7 +255,7 @@ static int fill(struct gp_pool *pool, struct growth *g)
 	for (struct gp_handle *h = g->parts; h && !rc; h = h->next)
 		rc = map(pool, h);
 	if (!rc)
-		rc = gp_call_set_access(pool, gp_pool_address(pool, start),
+		rc = gp_call_set_access(pool, gp_pool_address(pool, g->start),
 					(uint64_t)g->gap << GP_GRANULE_SHIFT);
 	return rc;
 }
@@ -383,7 +291,7 @@ static void leave_old(struct gp_pool *pool, struct gp_handle *h)
 /* One HELD tile of front, gap and back. */
 static struct gp_block *commit(struct gp_pool *pool, struct growth *g)
 {
-	struct gp_block *tile = g->front ? g->front : g->parts->to;
+	struct gp_block *tile = g->front;
 	struct gp_handle *next;
 
 	for (struct gp_handle *h = g->parts; h; h = next) {
@@ -396,8 +304,10 @@ static struct gp_block *commit(struct gp_pool *pool, struct growth *g)
 			gp_backing_count(pool, h);
 		h->fresh = false;
 		gp_backing_attach(pool, h, gp_block_granule(h->to));
-		if (h->to != tile)
+		if (tile)
 			gp_tile_join(&pool->arena, tile);
+		else
+			tile = h->to;
 		h->to = NULL;
 	}
 	if (g->back)

@@ -129,6 +129,18 @@ static struct gp_block *bin_best(const struct gp_slabs *slabs,
 	return slabs->bins[at * 64 + (unsigned)__builtin_ctzll(word)];
 }
 
+/* The slab that a small block lies in. */
+static struct gp_slab *slab_of(const struct gp_pool *pool,
+			       const struct gp_block *b)
+{
+	struct gp_slab *slab;
+
+	gp_arena_at(&pool->arena, gp_block_granule(b), &slab);
+	if (!slab)
+		__builtin_unreachable();
+	return slab;
+}
+
 /* ---- blocks ------------------------------------------------------------------- */
 
 struct gp_block *gp_slab_take(struct gp_pool *pool, uint32_t granules)
@@ -143,10 +155,9 @@ struct gp_block *gp_slab_take(struct gp_pool *pool, uint32_t granules)
 	if (b->granules == granules)
 		return b;
 
-	struct gp_slab *slab;
+	struct gp_slab *slab = slab_of(pool, b);
 	struct gp_block *rest = gp_objects_get(&pool->arena.blocks);
 
-	gp_arena_at(&pool->arena, gp_block_granule(b), &slab);
 	rest->requested = 0;
 	rest->stamp = b->stamp;
 	rest->owner = 0;
@@ -225,9 +236,8 @@ static void join(struct gp_pool *pool, struct gp_slab *slab, struct gp_block *b)
 void gp_slab_give(struct gp_pool *pool, struct gp_block *b)
 {
 	struct gp_slabs *slabs = &pool->slabs;
-	struct gp_slab *slab;
+	struct gp_slab *slab = slab_of(pool, b);
 
-	gp_arena_at(&pool->arena, gp_block_granule(b), &slab);
 	gp_block_set_state(b, GP_FREE);
 	if (b->next && gp_block_state(b->next) == GP_FREE) {
 		bin_remove(slabs, b->next);
@@ -251,13 +261,11 @@ bool gp_slabs_drop(struct gp_pool *pool)
 {
 	struct gp_block *b = pool->slabs.bins[GP_SLAB_GRANULES];
 	struct gp_handle *handle;
-	struct gp_slab *slab;
 
 	if (!b)
 		return false;
 	handle = gp_backing_at(pool, gp_block_granule(b));
-	gp_arena_at(&pool->arena, gp_block_granule(b), &slab);
-	slab_remove(pool, slab, b);
+	slab_remove(pool, slab_of(pool, b), b);
 	gp_backing_age(pool, handle, pool->slabs.kept_since);
 	return true;
 }
