@@ -99,9 +99,11 @@ class Output(ReplayTest):
             pool = self.json('--no-timing', trace)
             expandable = self.json('--no-timing', '--policy', 'expandable',
                                    trace)
-            self.assertGreater(pool['efficiency'], 0.9, program.__name__)
+            # What is left is the rounding of handles: expandable segments
+            # of 20 MiB waste less in a program that frees in order.
+            self.assertGreater(pool['efficiency'], 0.98, program.__name__)
             self.assertGreater(pool['efficiency'],
-                               expandable['efficiency'] - 0.005,
+                               expandable['efficiency'] - 0.01,
                                program.__name__)
 
     def test_text_fits_80_columns(self):
