@@ -36,7 +36,7 @@ struct gp_stat {
 	X(num_marks, COUNT, "marks made in the program's streams")           \
 	X(num_stream_waits, COUNT, "waits put into streams")                 \
 	X(num_result_waits, COUNT, "waits on the host for results it sees")  \
-	X(num_memory_waits, COUNT, "waits on the host for idle memory")       \
+	X(num_memory_waits, COUNT, "waits on the host for idle memory")      \
 	X(num_order_waits, COUNT, "waits on the host in place of a stream")  \
 	X(num_deferred, COUNT, "frees set aside during a capture")           \
 	X(num_driver_calls, COUNT, "driver calls the pool made")             \
