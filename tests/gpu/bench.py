@@ -76,30 +76,6 @@ LIVE_SIZES = (512, 1 << 20)
 LIVE = (1000, 100000)
 
 
-def torch_pairs_program(bench):
-    """Builds programs/torch_pairs.cpp against this Python's PyTorch."""
-    machine.need_modules("torch")
-    import importlib.util
-    place = os.path.dirname(importlib.util.find_spec("torch").origin)
-    include, lib = os.path.join(place, "include"), os.path.join(place, "lib")
-    if not os.path.exists(os.path.join(lib, "libc10_cuda.so")):
-        raise Skip("this PyTorch has no libc10_cuda")
-    home = machine.cuda_home()
-    if not home:
-        raise Skip("no CUDA headers (set CUDA_HOME)")
-    runtime = machine.cudart()
-    source = os.path.join(machine.PROGRAMS, "torch_pairs.cpp")
-    output = os.path.join(bench.programs, "torch_pairs")
-    # The libraries need one another: found through our rpath, not theirs.
-    command = [os.environ.get("CXX", "c++"), "-O2", "-std=c++17", "-w",
-               "-isystem", include, "-isystem", os.path.join(home, "include"),
-               "-Wl,--no-as-needed,--allow-shlib-undefined",
-               "-Wl,--disable-new-dtags", source, "-o", output,
-               "-L" + lib, "-lc10_cuda", "-lc10", runtime, "-lpthread"]
-    command += ["-Wl,-rpath," + d for d in (lib, os.path.dirname(runtime))]
-    return machine.build(source, output, command)
-
-
 def pair_runs(bench):
     """(label, command, preloaded) of every run; a label becomes a column."""
     tool = machine.build_cu("pairs", bench.programs, "static")
@@ -124,7 +100,7 @@ def pair_runs(bench):
                                        ["--sizes", words(LIVE_SIZES),
                                         "--live", str(LIVE[0])]), preloaded))
     try:
-        torch = torch_pairs_program(bench)
+        torch = machine.build_torch("torch_pairs", bench.programs)
         runs.append(("PyTorch", [torch] + pooled, False))
         runs.append(("PyTorch", [torch] + live, False))
     except (Skip, Failure) as reason:

@@ -154,11 +154,17 @@ def need_modules(*names):
 _build_lock = threading.Lock()
 
 
+def _newest(source):
+    """When the source, or a header that it may include, was changed last."""
+    return max(os.path.getmtime(path) for path in [source] + glob.glob(
+        os.path.join(glob.escape(os.path.dirname(source)), "*.*h")))
+
+
 def build(source, output, command):
     """Run `command` unless `output` is newer than `source`."""
     with _build_lock:
         if (os.path.exists(output) and
-                os.path.getmtime(output) >= os.path.getmtime(source)):
+                os.path.getmtime(output) >= _newest(source)):
             return output
         os.makedirs(os.path.dirname(output), exist_ok=True)
         try:
@@ -224,3 +230,29 @@ def build_cu(name, out_dir, link):
         place = os.path.dirname(cudart())
         command += ["-Xlinker", "-rpath," + place]
     return build(source, output, command)
+
+
+def build_torch(name, out_dir, library=False):
+    """Build programs/NAME.cpp, a program or a library to load, against this
+    Python's PyTorch."""
+    import importlib.util
+    need_modules("torch")
+    place = os.path.dirname(importlib.util.find_spec("torch").origin)
+    include, lib = os.path.join(place, "include"), os.path.join(place, "lib")
+    if not os.path.exists(os.path.join(lib, "libc10_cuda.so")):
+        raise Skip("this PyTorch has no libc10_cuda")
+    home = cuda_home()
+    if not home:
+        raise Skip("no CUDA headers (set CUDA_HOME)")
+    runtime = cudart()
+    source = os.path.join(PROGRAMS, name + ".cpp")
+    output = os.path.join(out_dir, name + (".so" if library else ""))
+    # The libraries need one another: found through our rpath, not theirs.
+    command = [os.environ.get("CXX", "c++"), "-O2", "-std=c++17", "-w",
+               "-isystem", include, "-isystem", os.path.join(home, "include"),
+               "-Wl,--no-as-needed,--allow-shlib-undefined",
+               "-Wl,--disable-new-dtags", source, "-o", output,
+               "-L" + lib, "-lc10_cuda", "-lc10", runtime, "-lpthread"]
+    command += ["-Wl,-rpath," + d for d in (lib, os.path.dirname(runtime))]
+    return build(source, output,
+                 command + (["-shared", "-fPIC"] if library else []))
