@@ -36,7 +36,14 @@ enum gp_conf_barrier {
 	GP_CONF_BARRIER_NEVER,
 };
 
+/* What a limit that cannot be read means. */
+enum gp_conf_bad_limit {
+	GP_CONF_BAD_LIMIT_REFUSE,   /* no device memory at all */
+	GP_CONF_BAD_LIMIT_CONTINUE, /* as if it had not been given */
+};
+
 #define GP_CONF_DIVISIONS 16
+#define GP_CONF_DEVICES   64 /* devices above share the last one's slot */
 
 struct gp_conf {
 	bool enabled; /* False: as if not preloaded */
@@ -61,7 +68,42 @@ struct gp_conf {
 	enum gp_conf_barrier free_barrier;
 	/* slot k is for requests of [2^k, 2^(k+1)) MiB; 0: off */
 	uint32_t roundup_power2_divisions[GP_CONF_DIVISIONS];
+
+	/* limits, by device ordinal as the process sees it: ask
+	 * gp_conf_limit() and gp_conf_fraction() */
+	uint64_t memory_limit[GP_CONF_DEVICES];
+	double per_process_memory_fraction[GP_CONF_DEVICES];
+	uint64_t host_limit; /* pinned host memory; UINT64_MAX: unlimited */
+	bool count_context;  /* the context's own memory counts */
+	bool virtualize;     /* the program is shown the limit as the card */
+	enum gp_conf_bad_limit on_bad_limit;
+
+	/* Set if a limit was given and cannot be read: give the program no
+	 * device memory, and say why. Never set under on_bad_limit:continue
+	 * and enabled:False. */
+	bool limit_is_bad;
+	char limit_message[512]; /* the first such sentence, else "" */
 };
+
+/* The limit on everything the process takes on device `ordinal`, in bytes;
+ * UINT64_MAX: none was set. */
+static inline uint64_t gp_conf_limit(const struct gp_conf *conf,
+				     unsigned ordinal)
+{
+	return conf
+		->memory_limit[ordinal < GP_CONF_DEVICES ? ordinal
+							 : GP_CONF_DEVICES - 1];
+}
+
+/* The same as a share of the device's memory, 0 to 1; 1: none was set. If both
+ * are set, the smaller holds. */
+static inline double gp_conf_fraction(const struct gp_conf *conf,
+				      unsigned ordinal)
+{
+	return conf->per_process_memory_fraction[ordinal < GP_CONF_DEVICES
+							 ? ordinal
+							 : GP_CONF_DEVICES - 1];
+}
 
 /* One sentence about a setting that was not taken, or taken with a remark. */
 typedef void gp_conf_message(void *arg, const char *sentence);

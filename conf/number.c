@@ -97,20 +97,37 @@ static int scaled_read(struct gp_span text, const struct unit *units,
 
 /* MB is 2^20 like MiB: the keys that end in _mb have meant that from the
  * beginning, and 512 and 512MB should not differ. */
-int gp_size_read(struct gp_span text, uint64_t *bytes)
+int gp_bytes_read(struct gp_span text, uint64_t *bytes)
 {
 	static const struct unit units[] = {
-		{"", 1ull << 20},    {"b", 1},
-		{"k", 1ull << 10},   {"kb", 1ull << 10},
-		{"kib", 1ull << 10}, {"m", 1ull << 20},
-		{"mb", 1ull << 20},  {"mib", 1ull << 20},
-		{"g", 1ull << 30},   {"gb", 1ull << 30},
-		{"gib", 1ull << 30}, {"t", 1ull << 40},
-		{"tb", 1ull << 40},  {"tib", 1ull << 40},
+		{"", 1},
+		{"b", 1},
+		{"k", 1ull << 10},
+		{"kb", 1ull << 10},
+		{"kib", 1ull << 10},
+		{"m", 1ull << 20},
+		{"mb", 1ull << 20},
+		{"mib", 1ull << 20},
+		{"g", 1ull << 30},
+		{"gb", 1ull << 30},
+		{"gib", 1ull << 30},
+		{"t", 1ull << 40},
+		{"tb", 1ull << 40},
+		{"tib", 1ull << 40},
 	};
 
 	return scaled_read(text, units, sizeof(units) / sizeof(units[0]),
 			   bytes);
+}
+
+int gp_size_read(struct gp_span text, uint64_t *bytes)
+{
+	struct gp_decimal number;
+	struct gp_span unit = gp_decimal_read(text, &number);
+
+	if (unit.at && !gp_span_trim(unit).len)
+		return scale(number, 1ull << 20, bytes);
+	return gp_bytes_read(text, bytes);
 }
 
 int gp_ms_read(struct gp_span text, uint64_t *ms)

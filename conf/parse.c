@@ -8,6 +8,7 @@
  * White space around keys, values and separators is dropped. Strict where
  * being lenient would guess: "a:1 b:2" is a missing comma, not a value.
  */
+#define _GNU_SOURCE
 #include <stdarg.h>
 #include <errno.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@ struct parse {
 	void *arg;
 	int refused;
 	bool blank_noted, empty_noted;
+	char sentence[1024]; /* the last one said */
 	bool given[GP_CONF_MAX_ROWS];
 };
 
@@ -56,15 +58,13 @@ static struct shown show(struct gp_span span)
 __attribute__((format(printf, 2, 3))) static void say(struct parse *parse,
 						      const char *format, ...)
 {
-	char sentence[512];
 	va_list args;
 
-	if (!parse->message)
-		return;
 	va_start(args, format);
-	vsnprintf(sentence, sizeof(sentence), format, args);
+	vsnprintf(parse->sentence, sizeof(parse->sentence), format, args);
 	va_end(args);
-	parse->message(parse->arg, sentence);
+	if (parse->message)
+		parse->message(parse->arg, parse->sentence);
 }
 
 static bool ends_key(char c)
@@ -136,6 +136,56 @@ static bool has_blank(struct gp_span value)
 	return false;
 }
 
+static bool is_limit(const struct gp_conf_row *row)
+{
+	return row->type == GP_TYPE_LIMITS || row->type == GP_TYPE_SHARES ||
+	       row->type == GP_TYPE_BYTES;
+}
+
+/* Whether the text of a refused setting may have been meant as a limit: it
+ * has a limit's key in it, or its key is near one. */
+static bool meant_as_limit(const struct setting *setting)
+{
+	const char *end = setting->value.at + setting->value.len;
+	const size_t len = (size_t)(end - setting->key.at);
+	const char *near = gp_conf_suggest(setting->key);
+
+	if (memmem(setting->key.at, setting->key.len, "limit", 5) ||
+	    memmem(setting->key.at, setting->key.len, "fraction", 8))
+		return true;
+	for (size_t i = 0; i < gp_conf_count(); i++) {
+		const char *key = gp_conf_rows[i].option.key;
+
+		if (is_limit(&gp_conf_rows[i]) &&
+		    ((near && !strcmp(near, key)) ||
+		     memmem(setting->key.at, len, key, strlen(key))))
+			return true;
+	}
+	return false;
+}
+
+/* The sentence just said is about a limit that does not hold. */
+static void lose_limit(struct parse *parse)
+{
+	struct gp_conf *conf = parse->conf;
+
+	if (!conf->limit_is_bad) {
+		memset(conf->limit_message, 0, sizeof(conf->limit_message));
+		memcpy(conf->limit_message, parse->sentence,
+		       strnlen(parse->sentence,
+			       sizeof(conf->limit_message) - 1));
+	}
+	conf->limit_is_bad = true;
+}
+
+/* After the sentence about it. */
+static void count_refused(struct parse *parse, const struct setting *setting)
+{
+	parse->refused++;
+	if (meant_as_limit(setting))
+		lose_limit(parse);
+}
+
 static void refuse(struct parse *parse, const struct gp_conf_row *row,
 		   const struct setting *setting, int error)
 {
@@ -151,7 +201,7 @@ static void refuse(struct parse *parse, const struct gp_conf_row *row,
 	say(parse, "%s:%s is refused%s, %s stays %s; accepted: %s",
 	    row->option.key, show(setting->value).text, why, row->option.key,
 	    stays, row->option.accepted);
-	parse->refused++;
+	count_refused(parse, setting);
 }
 
 static void set(struct parse *parse, size_t index,
@@ -190,14 +240,14 @@ static void unknown(struct parse *parse, const struct setting *setting)
 {
 	const char *near = gp_conf_suggest(setting->key);
 	const char *colon = setting->colon || setting->blank ? ":" : "";
-	char keys[512];
+	char keys[1024];
 
-	parse->refused++;
 	if (!*colon && memchr(setting->key.at, '=', setting->key.len)) {
 		say(parse,
 		    "%s is ignored: a setting is written key:value, with a "
 		    "colon",
 		    show(setting->key).text);
+		count_refused(parse, setting);
 		return;
 	}
 	if (near) {
@@ -206,6 +256,7 @@ static void unknown(struct parse *parse, const struct setting *setting)
 		    "%s",
 		    show(setting->key).text, colon, show(setting->value).text,
 		    near);
+		count_refused(parse, setting);
 		return;
 	}
 	list_keys(keys, sizeof(keys));
@@ -213,6 +264,7 @@ static void unknown(struct parse *parse, const struct setting *setting)
 	    "%s%s%s is ignored: no such key, and none is like it (the keys: "
 	    "%s)",
 	    show(setting->key).text, colon, show(setting->value).text, keys);
+	count_refused(parse, setting);
 }
 
 static const struct gp_conf_foreign *foreign(struct gp_span key)
@@ -241,12 +293,12 @@ static void apply(struct parse *parse, const struct setting *setting)
 		if (!gp_span_is(setting->key, gp_conf_rows[i].option.key))
 			continue;
 		if (!setting->colon && !setting->value.len) {
-			parse->refused++;
 			say(parse,
 			    "%s is ignored: it has no value; accepted: "
 			    "%s",
 			    gp_conf_rows[i].option.key,
 			    gp_conf_rows[i].option.accepted);
+			count_refused(parse, setting);
 			return;
 		}
 		set(parse, i, setting);
@@ -286,6 +338,11 @@ static void settle(struct parse *parse)
 		    "only %s (large_segment_size_mb) or more",
 		    split, segment);
 	}
+	if (!conf->enabled ||
+	    conf->on_bad_limit == GP_CONF_BAD_LIMIT_CONTINUE) {
+		conf->limit_is_bad = false;
+		memset(conf->limit_message, 0, sizeof(conf->limit_message));
+	}
 }
 
 int gp_conf_parse(const char *text, struct gp_conf *conf,
@@ -301,6 +358,7 @@ int gp_conf_parse(const char *text, struct gp_conf *conf,
 		    "the configuration %s is ignored: it is longer than %u "
 		    "bytes",
 		    show(rest).text, MAX_TEXT);
+		lose_limit(&parse); /* there may be one in it */
 		return 1;
 	}
 	if (!gp_span_trim(rest).len)

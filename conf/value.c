@@ -45,6 +45,12 @@ static const struct choice barriers[] = {
 	{NULL, 0},
 };
 
+static const struct choice bad_limits[] = {
+	{"refuse", GP_CONF_BAD_LIMIT_REFUSE},
+	{"continue", GP_CONF_BAD_LIMIT_CONTINUE},
+	{NULL, 0},
+};
+
 bool gp_is_blank(char c)
 {
 	return c == ' ' || (c >= '\t' && c <= '\r');
@@ -201,6 +207,41 @@ static int size_field_read(const struct gp_conf_row *row, struct gp_span text,
 	return error ? error : whole_in_bounds(bytes, row, field);
 }
 
+int gp_limit_read(const struct gp_conf_row *row, struct gp_span text,
+		  uint64_t *bytes)
+{
+	uint64_t number;
+	int error;
+
+	if (gp_span_is_nocase(text, "unlimited")) {
+		*bytes = UINT64_MAX;
+		return 0;
+	}
+	error = gp_bytes_read(text, &number);
+	return error ? error : whole_in_bounds(number, row, bytes);
+}
+
+void gp_limit_print(uint64_t bytes, char *buf, size_t size)
+{
+	if (bytes == UINT64_MAX)
+		snprintf(buf, size, "unlimited");
+	else
+		gp_size_print(bytes, buf, size);
+}
+
+int gp_share_read(struct gp_span text, double *share)
+{
+	double number;
+	int error = gp_double_read(text, &number);
+
+	if (error)
+		return error;
+	if (number > 1)
+		return -ERANGE;
+	*share = number;
+	return 0;
+}
+
 static int ms_field_read(const struct gp_conf_row *row, struct gp_span text,
 			 uint64_t *field)
 {
@@ -290,6 +331,16 @@ int gp_conf_read(const struct gp_conf_row *row, struct gp_span value,
 		return fraction_read(value, field);
 	case GP_TYPE_DIVISIONS:
 		return gp_divisions_read(value, field);
+	case GP_TYPE_BYTES:
+		return gp_limit_read(row, value, field);
+	case GP_TYPE_SHARES:
+	case GP_TYPE_LIMITS:
+		return gp_devices_read(row, value, field);
+	case GP_TYPE_BAD_LIMIT:
+		error = choice_read(value, bad_limits, &chosen);
+		if (!error)
+			conf->on_bad_limit = (enum gp_conf_bad_limit)chosen;
+		return error;
 	}
 	return -EINVAL;
 }
@@ -338,10 +389,8 @@ static void print_field(const struct gp_conf_row *row,
 		gp_double_print(*(const double *)field, buf, size);
 		break;
 	case GP_TYPE_SIZE:
-		if (*(const uint64_t *)field == UINT64_MAX)
-			snprintf(buf, size, "unlimited");
-		else
-			gp_size_print(*(const uint64_t *)field, buf, size);
+	case GP_TYPE_BYTES:
+		gp_limit_print(*(const uint64_t *)field, buf, size);
 		break;
 	case GP_TYPE_FRACTION:
 		if (*(const double *)field > 0)
@@ -351,6 +400,14 @@ static void print_field(const struct gp_conf_row *row,
 		break;
 	case GP_TYPE_DIVISIONS:
 		gp_divisions_print(field, buf, size);
+		break;
+	case GP_TYPE_SHARES:
+	case GP_TYPE_LIMITS:
+		gp_devices_print(row, field, buf, size);
+		break;
+	case GP_TYPE_BAD_LIMIT:
+		snprintf(buf, size, "%s",
+			 choice_name(bad_limits, (int)conf->on_bad_limit));
 		break;
 	}
 }

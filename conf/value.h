@@ -26,20 +26,24 @@ bool gp_is_blank(char c);
 struct gp_span gp_span_trim(struct gp_span span);
 
 /* type -> the C type of the field */
-#define GP_CONF_TYPES(X)                                      \
-	X(BOOL, bool)                                         \
-	X(BACKEND, enum gp_backend)                           \
-	X(CACHE, enum gp_conf_cache)                          \
-	X(REUSE, enum gp_conf_reuse)                          \
-	X(FREE_ORDER, enum gp_conf_free_order)                \
-	X(BARRIER, enum gp_conf_barrier)                      \
-	X(PATH, char[PATH_MAX])                               \
-	X(SIGNAL, int)      /* number, 0 = none */            \
-	X(MS, uint64_t)     /* milliseconds; bare, ms or s */ \
-	X(FACTOR, double)   /* up to nine decimals */         \
-	X(SIZE, uint64_t)   /* bytes; a bare number is MiB */ \
-	X(FRACTION, double) /* above 0, below 1; 0 = off */   \
-	X(DIVISIONS, uint32_t[GP_CONF_DIVISIONS])
+#define GP_CONF_TYPES(X)                                                    \
+	X(BOOL, bool)                                                       \
+	X(BACKEND, enum gp_backend)                                         \
+	X(CACHE, enum gp_conf_cache)                                        \
+	X(REUSE, enum gp_conf_reuse)                                        \
+	X(FREE_ORDER, enum gp_conf_free_order)                              \
+	X(BARRIER, enum gp_conf_barrier)                                    \
+	X(PATH, char[PATH_MAX])                                             \
+	X(SIGNAL, int)      /* number, 0 = none */                          \
+	X(MS, uint64_t)     /* milliseconds; bare, ms or s */               \
+	X(FACTOR, double)   /* up to nine decimals */                       \
+	X(SIZE, uint64_t)   /* bytes; a bare number is MiB */               \
+	X(FRACTION, double) /* above 0, below 1; 0 = off */                 \
+	X(DIVISIONS, uint32_t[GP_CONF_DIVISIONS])                           \
+	X(BYTES, uint64_t)                   /* bytes; a bare number too */ \
+	X(SHARES, double[GP_CONF_DEVICES])   /* 0 to 1 */                   \
+	X(LIMITS, uint64_t[GP_CONF_DEVICES]) /* as BYTES */                 \
+	X(BAD_LIMIT, enum gp_conf_bad_limit)
 
 enum gp_conf_type {
 #define X(type, ctype) GP_TYPE_##type,
@@ -85,7 +89,8 @@ struct gp_decimal {
 struct gp_span gp_decimal_read(struct gp_span text, struct gp_decimal *number);
 /* A whole number and nothing else. 0, -EINVAL, -ERANGE. */
 int gp_whole_read(struct gp_span text, uint64_t *number);
-int gp_size_read(struct gp_span text, uint64_t *bytes);
+int gp_size_read(struct gp_span text, uint64_t *bytes);  /* bare: MiB */
+int gp_bytes_read(struct gp_span text, uint64_t *bytes); /* bare: bytes */
 int gp_ms_read(struct gp_span text, uint64_t *ms);
 int gp_double_read(struct gp_span text, double *number);
 void gp_size_print(uint64_t bytes, char *buf, size_t size);
@@ -98,6 +103,18 @@ void gp_signal_print(int number, char *buf, size_t size);
 /* conf/divisions.c */
 int gp_divisions_read(struct gp_span text, uint32_t *slots);
 void gp_divisions_print(const uint32_t *slots, char *buf, size_t size);
+
+/* conf/devices.c: one value for all devices, or a list by ordinal. */
+int gp_devices_read(const struct gp_conf_row *row, struct gp_span text,
+		    void *slots);
+void gp_devices_print(const struct gp_conf_row *row, const void *slots,
+		      char *buf, size_t size);
+
+/* conf/value.c, for devices.c: one BYTES, and one share from 0 to 1. */
+int gp_limit_read(const struct gp_conf_row *row, struct gp_span text,
+		  uint64_t *bytes);
+int gp_share_read(struct gp_span text, double *share);
+void gp_limit_print(uint64_t bytes, char *buf, size_t size);
 
 /* conf/suggest.c: the known key nearest to `key`, NULL if none is near. */
 const char *gp_conf_suggest(struct gp_span key);

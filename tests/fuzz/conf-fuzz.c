@@ -38,7 +38,7 @@ static void listen(void *arg, const char *sentence)
 	heard->small_split |=
 		strstr(sentence, "though PyTorch accepts only") != NULL;
 	expect(sentence[0], "an empty message");
-	expect(strlen(sentence) < 512, "a long message");
+	expect(strlen(sentence) < 1023, "a long message");
 	for (; *sentence; sentence++)
 		expect((unsigned char)*sentence >= ' ' && *sentence != 0x7f,
 		       "a control character in a message");
@@ -58,6 +58,17 @@ static void expect_valid(const struct gp_conf *conf)
 	expect(conf->reuse <= GP_CONF_REUSE_SYNC, "reuse");
 	expect(conf->free_order <= GP_CONF_ORDER_REUSE, "free_order");
 	expect(conf->free_barrier <= GP_CONF_BARRIER_NEVER, "free_barrier");
+	expect(conf->on_bad_limit <= GP_CONF_BAD_LIMIT_CONTINUE,
+	       "on_bad_limit");
+	for (int i = 0; i < GP_CONF_DEVICES; i++) {
+		expect(conf->memory_limit[i] >= 1 << 20, "memory_limit");
+		expect(conf->per_process_memory_fraction[i] >= 0 &&
+			       conf->per_process_memory_fraction[i] <= 1,
+		       "per_process_memory_fraction");
+	}
+	expect(conf->host_limit >= 1 << 20, "host_limit");
+	expect(conf->limit_is_bad == (conf->limit_message[0] != '\0'),
+	       "a bad limit without a word");
 	expect(memchr(conf->report_dir, 0, sizeof(conf->report_dir)) != NULL,
 	       "report_dir is not terminated");
 	expect(conf->decay_ms >= 10 && conf->decay_ms <= 86400000, "decay_ms");
@@ -78,13 +89,19 @@ static void expect_valid(const struct gp_conf *conf)
 	}
 }
 
-static void expect_round_trip(const struct gp_conf *conf)
+static void expect_round_trip(const struct gp_conf *parsed)
 {
+	static struct gp_conf original;
+	const struct gp_conf *conf = &original;
 	static char text[4 * PATH_MAX], value[2 * PATH_MAX + 3];
 	struct heard heard = {0};
 	struct gp_conf copy;
 	size_t used = 0;
 
+	/* What was refused is not printed. */
+	original = *parsed;
+	original.limit_is_bad = false;
+	memset(original.limit_message, 0, sizeof(original.limit_message));
 	for (size_t i = 0; i < gp_conf_count(); i++) {
 		/* What follows another option is not printed while it does. */
 		if (gp_conf_is_default(conf, i))

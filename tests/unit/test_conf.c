@@ -65,6 +65,14 @@ static void test_defaults(void **state)
 	assert_int_equal(conf.max_non_split_rounding, 20 * MIB);
 	assert_true(conf.garbage_collection_threshold == 0);
 	assert_true(conf.overlap_slack == 0.01);
+	for (unsigned i = 0; i < GP_CONF_DEVICES + 2; i++) {
+		assert_true(gp_conf_limit(&conf, i) == UINT64_MAX);
+		assert_true(gp_conf_fraction(&conf, i) == 1.0);
+	}
+	assert_true(conf.host_limit == UINT64_MAX);
+	assert_true(conf.count_context && conf.virtualize);
+	assert_int_equal(conf.on_bad_limit, GP_CONF_BAD_LIMIT_REFUSE);
+	assert_false(conf.limit_is_bad);
 	for (int i = 0; i < GP_CONF_DIVISIONS; i++)
 		assert_int_equal(conf.roundup_power2_divisions[i], 0);
 	for (size_t i = 0; i < gp_conf_count(); i++)
@@ -313,6 +321,59 @@ static void test_divisions(void **state)
 	}
 }
 
+static void test_limits(void **state)
+{
+	struct gp_conf conf;
+
+	(void)state;
+	CHECK("memory_limit", "8GiB", "8GiB");
+	CHECK("memory_limit", "8 GB", "8GiB");
+	CHECK("memory_limit", "1048576", "1MiB"); /* bytes */
+	CHECK("memory_limit", "unlimited", "unlimited");
+	CHECK("memory_limit", "8", "refused");
+	CHECK("memory_limit", "0", "refused");
+	CHECK("memory_limit", "off", "refused");
+	CHECK("memory_limit", "-1GiB", "refused");
+	CHECK("memory_limit", "[0:8GiB, 1 : 4GiB ]", "[0:8GiB,1:4GiB]");
+	CHECK("memory_limit", "[1:4GiB,0:8GiB]", "[0:8GiB,1:4GiB]");
+	CHECK("memory_limit", "[1:4GiB]", "[1:4GiB]");
+	CHECK("memory_limit", "[>:4GiB]", "4GiB");
+	CHECK("memory_limit", "[1:unlimited,>:4GiB]", "[1:unlimited,>:4GiB]");
+	CHECK("memory_limit", "[63:4GiB]", "[62:unlimited,>:4GiB]");
+	CHECK("memory_limit", "[64:4GiB]", "refused");
+	CHECK("memory_limit", "[0:4GiB,0:4GiB]", "refused");
+	CHECK("memory_limit", "[>:4GiB,0:4GiB]", "refused");
+	CHECK("memory_limit", "[0:4GiB,]", "refused");
+	CHECK("memory_limit", "[]", "refused");
+	CHECK("memory_limit", "[4GiB]", "refused");
+	CHECK("memory_limit", "[0:8]", "refused");
+	CHECK("host_limit", "1.5GiB", "1536MiB");
+	CHECK("host_limit", "8", "refused");
+	CHECK("host_limit", "[0:8GiB]", "refused");
+	CHECK("per_process_memory_fraction", "0.5", "0.5");
+	CHECK("per_process_memory_fraction", "0", "0.0");
+	CHECK("per_process_memory_fraction", "1", "1.0");
+	CHECK("per_process_memory_fraction", "1.000000001", "refused");
+	CHECK("per_process_memory_fraction", "50%", "refused");
+	CHECK("per_process_memory_fraction", "off", "refused");
+	CHECK("per_process_memory_fraction", "[0:0.5,1:0.8]", "[0:0.5,1:0.8]");
+	CHECK("per_process_memory_fraction", "[0:0.5,1:2]", "refused");
+	CHECK("on_bad_limit", "continue", "continue");
+	CHECK("on_bad_limit", "Refuse", "refuse");
+	CHECK("on_bad_limit", "abort", "refused");
+
+	gp_conf_parse("memory_limit:[1:4GiB,>:2GiB],"
+		      "per_process_memory_fraction:[0:0.5]",
+		      &conf, NULL, NULL);
+	assert_true(gp_conf_limit(&conf, 0) == UINT64_MAX);
+	assert_int_equal(gp_conf_limit(&conf, 1), 4 * GIB);
+	assert_int_equal(gp_conf_limit(&conf, 2), 2 * GIB);
+	assert_int_equal(gp_conf_limit(&conf, 1000), 2 * GIB);
+	assert_true(gp_conf_fraction(&conf, 0) == 0.5);
+	assert_true(gp_conf_fraction(&conf, 1) == 1.0);
+	assert_true(gp_conf_fraction(&conf, 1000) == 1.0);
+}
+
 static void test_paths(void **state)
 {
 	char path[2 * PATH_MAX + 16];
@@ -398,6 +459,10 @@ static void test_round_trip(void **state)
 		"garbage_collection_threshold:0.7,"
 		"reuse:sync,free_order:full,free_barrier:never,"
 		"overlap_slack:0.05,"
+		"memory_limit:[0:8GiB,3:512MB,>:1234567],"
+		"per_process_memory_fraction:[1:0.25,0:0.5],"
+		"host_limit:3GiB,count_context:0,virtualize:0,"
+		"on_bad_limit:continue,"
 		"roundup_power2_divisions:[4:16,16:0,64:8,>:2]";
 	char again[4096], value[512];
 	struct gp_conf conf, copy;
@@ -428,6 +493,7 @@ int main(void)
 		cmocka_unit_test(test_decimals),
 		cmocka_unit_test(test_times),
 		cmocka_unit_test(test_divisions),
+		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_is_default),
 		cmocka_unit_test(test_round_trip),

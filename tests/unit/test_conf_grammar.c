@@ -237,6 +237,7 @@ static void test_long_text(void **state)
 	assert_int_equal(parse(text), 1);
 	assert_false(conf.quiet);
 	says("is ignored: it is longer than 65536 bytes\n");
+	assert_true(conf.limit_is_bad);
 	text[65536] = '\0';
 	assert_int_equal(parse(text), 1);
 	assert_true(conf.quiet);
@@ -252,6 +253,54 @@ static void test_messages_are_clean(void **state)
 	says("quiet:a?[31mb? is refused");
 	/* No callback is no error. */
 	assert_int_equal(gp_conf_parse("quiet:x,zzz:1", &conf, NULL, NULL), 2);
+}
+
+/* A limit that is lost is marked as such, with the sentence that says so. */
+static void test_bad_limit(void **state)
+{
+	static const char *const bad[] = {
+		"memory_limit:x",
+		"memory_limit:",
+		"memory_limit",
+		"memory_limit=8GiB",
+		"memory_limit:8",
+		"Memory_Limit:8GiB",
+		"memory_limt:8GiB",
+		"mem_limit:8GiB",
+		"limit:8GiB",
+		"fraction:0.5",
+		"host_limit:lots",
+		"per_process_memory_fraction:1.5",
+		"per_proces_memory_fraction:0.5",
+		"per_process_memory_fraction:[0:0.5,1:0.8",
+		"quiet:True memory_limit:8GiB",
+		"memory_limit:8GiB quiet:True",
+		"memory_limit:8GiB,memory_limit:x",
+		"on_bad_limit:contnue,memory_limit:x",
+	};
+	char text[128];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_true(parse(bad[i]) > 0);
+		if (!conf.limit_is_bad || !conf.limit_message[0])
+			fail_msg("not a bad limit: %s", bad[i]);
+		says(conf.limit_message);
+		snprintf(text, sizeof(text), "on_bad_limit:continue,%s",
+			 bad[i]);
+		parse(text);
+		if (i + 1 < sizeof(bad) / sizeof(bad[0]))
+			assert_false(conf.limit_is_bad);
+		snprintf(text, sizeof(text), "%s,enabled:False", bad[i]);
+		parse(text);
+		if (!strchr(bad[i], '['))
+			assert_false(conf.limit_is_bad);
+	}
+	assert_int_equal(parse("memory_limit:8GiB,quiet:x,max_split:1"), 2);
+	assert_false(conf.limit_is_bad);
+	assert_string_equal(conf.limit_message, "");
+	assert_int_equal(parse("per_process_memory_fraction 0.5"), 0);
+	assert_false(conf.limit_is_bad);
 }
 
 /* Where 0,8 is written for 0.8, strtod() would not read this. */
@@ -295,6 +344,7 @@ int main(void)
 		cmocka_unit_test(test_small_split),
 		cmocka_unit_test(test_long_text),
 		cmocka_unit_test(test_messages_are_clean),
+		cmocka_unit_test(test_bad_limit),
 		cmocka_unit_test(test_locale),
 	};
 
