@@ -179,30 +179,79 @@ void gp_pool_destroy(struct gp_pool *pool)
 	tear_down(pool);
 }
 
-int gp_pool_find(struct gp_pool *pool, uint64_t va, uint64_t *base,
-		 uint64_t *bytes)
+/* The live block around va, and how far va is into it; NULL: none. */
+static const struct gp_block *live_around(const struct gp_pool *pool,
+					  uint64_t va, uint64_t *offset)
 {
 	uint64_t granule, beyond;
 	struct gp_slab *slab;
-	struct gp_block *b;
+	const struct gp_block *b;
 
 	if (!gp_pool_granule(pool, va, &granule, &beyond))
-		return -ENOENT;
+		return NULL;
 	b = gp_arena_at(&pool->arena, granule, &slab);
 	if (slab)
 		b = gp_slab_around(slab, granule);
 	else if (!b)
 		b = gp_arena_around(&pool->arena, granule);
 	if (!b)
-		return -ENOENT;
+		return NULL;
 	uint64_t tag = __atomic_load_n(&b->tag, __ATOMIC_ACQUIRE);
-	uint64_t requested = __atomic_load_n(&b->requested, __ATOMIC_RELAXED);
-	uint64_t offset = ((granule - (tag >> 8)) << GP_GRANULE_SHIFT) + beyond;
 
-	if ((tag & 0xff) != GP_LIVE || granule < tag >> 8 ||
-	    offset >= requested)
+	if ((tag & 0xff) != GP_LIVE || granule < tag >> 8)
+		return NULL;
+	*offset = ((granule - (tag >> 8)) << GP_GRANULE_SHIFT) + beyond;
+	return b;
+}
+
+int gp_pool_span(struct gp_pool *pool, uint64_t va, uint64_t *base,
+		 uint64_t *bytes, uint64_t *held)
+{
+	uint64_t offset;
+	const struct gp_block *b = live_around(pool, va, &offset);
+
+	if (!b || offset >= gp_block_bytes(b))
 		return -ENOENT;
 	*base = va - offset;
+	*bytes = __atomic_load_n(&b->requested, __ATOMIC_RELAXED);
+	*held = gp_block_bytes(b);
+	return 0;
+}
+
+static __attribute__((noinline)) bool fits_block(const struct gp_pool *pool,
+						 uint64_t va, uint64_t bytes)
+{
+	uint64_t offset;
+	const struct gp_block *b = live_around(pool, va, &offset);
+
+	return !b || bytes <= gp_block_bytes(b) - offset;
+}
+
+bool gp_pool_fits(struct gp_pool *pool, uint64_t va, uint64_t bytes)
+{
+	const struct gp_arena *arena = &pool->arena;
+	uint64_t at = va - pool->base, last = at + bytes - 1;
+	uint64_t unit = at >> GP_UNIT_SHIFT;
+
+	/* Nothing in between starts: no need to know the block. */
+	if (bytes == 0)
+		return true;
+	if (pool->has_vmm && last >= at && last < pool->arena_bytes &&
+	    !(__atomic_load_n(&arena->table[unit], __ATOMIC_ACQUIRE) & 1) &&
+	    gp_arena_same_tile(arena, unit, last >> GP_UNIT_SHIFT))
+		return true;
+	return fits_block(pool, va, bytes);
+}
+
+int gp_pool_find(struct gp_pool *pool, uint64_t va, uint64_t *base,
+		 uint64_t *bytes)
+{
+	uint64_t start, requested, held;
+
+	if (gp_pool_span(pool, va, &start, &requested, &held) ||
+	    va - start >= requested)
+		return -ENOENT;
+	*base = start;
 	*bytes = requested;
 	return 0;
 }

@@ -107,6 +107,15 @@ int gp_pool_free_idle(struct gp_pool *pool, uint64_t va);
 int gp_pool_find(struct gp_pool *pool, uint64_t va, uint64_t *base,
 		 uint64_t *bytes);
 
+/* The same for an address anywhere in the block, the bytes beyond what was
+ * asked for among it; *held: its size. */
+int gp_pool_span(struct gp_pool *pool, uint64_t va, uint64_t *base,
+		 uint64_t *bytes, uint64_t *held);
+
+/* False: va is in a live block, but not all of so many bytes are. True: they
+ * are, or nothing is known. Any thread. */
+bool gp_pool_fits(struct gp_pool *pool, uint64_t va, uint64_t bytes);
+
 /* Give back at least `bytes` of cached memory to the driver if there is so
  * much (UINT64_MAX: all that is possible). Returns the bytes given back. */
 uint64_t gp_pool_trim(struct gp_pool *pool, uint64_t bytes);

@@ -31,6 +31,17 @@ static struct gp_lock lock = {
 	.rank = GP_RANK_REGISTRY,
 };
 
+uint64_t gp_registry_low = UINT64_MAX, gp_registry_high;
+
+/* Under the lock. A reader that misses it overlaps the first use. */
+static void widen(uint64_t low, uint64_t high)
+{
+	if (low < gp_registry_low)
+		__atomic_store_n(&gp_registry_low, low, __ATOMIC_RELAXED);
+	if (high > gp_registry_high)
+		__atomic_store_n(&gp_registry_high, high, __ATOMIC_RELEASE);
+}
+
 void gp_registry_lock(void)
 {
 	gp_lock(&lock);
@@ -55,6 +66,8 @@ int gp_registry_add(struct gp_pool *pool)
 		pool->slot = i;
 		__atomic_store_n(&s->pool, pool, __ATOMIC_RELAXED);
 		__atomic_store_n(&s->base, pool->base, __ATOMIC_RELAXED);
+		if (pool->has_vmm)
+			widen(pool->base, pool->base + pool->arena_bytes);
 		__atomic_store_n(&s->end,
 				 pool->has_vmm ? pool->base + pool->arena_bytes
 					       : 0,
@@ -145,8 +158,10 @@ int gp_registry_map(struct gp_pool *pool, struct gp_handle *segment)
 	for (uint64_t page = first; page <= last && !rc;
 	     page = (page | (LEAF_PAGES - 1)) + 1)
 		rc = make_leaf(page);
-	if (!rc)
+	if (!rc) {
 		set_pages(segment, segment);
+		widen(segment->id, segment->id + bytes);
+	}
 	gp_unlock(&lock);
 	return rc;
 }

@@ -7,6 +7,7 @@
 #ifndef GP_POOL_REGISTRY_H
 #define GP_POOL_REGISTRY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct gp_handle;
@@ -17,6 +18,17 @@ struct gp_pool;
 /* Makes the pool known. 0, or -ENOSPC with too many pools. */
 int gp_registry_add(struct gp_pool *pool);
 void gp_registry_remove(struct gp_pool *pool);
+
+/* All memory that pools ever had lies from low to high. Atomic. */
+extern uint64_t gp_registry_low, gp_registry_high;
+
+/* Is it worth a look? Any thread. */
+static inline bool gp_registry_near(uint64_t va)
+{
+	return va - __atomic_load_n(&gp_registry_low, __ATOMIC_RELAXED) <
+	       __atomic_load_n(&gp_registry_high, __ATOMIC_RELAXED) -
+		       __atomic_load_n(&gp_registry_low, __ATOMIC_RELAXED);
+}
 
 /* The pool of this serial number while it exists, else NULL. Between lock and
  * unlock, which keep it so. */

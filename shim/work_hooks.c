@@ -5,6 +5,7 @@
  */
 /* clang-format off */
 #include "shim/work.h"
+#include "shim/work_bounds.h"
 
 #if CUDA_VERSION >= 12050
 CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
@@ -751,6 +752,9 @@ CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_end(dst, ByteCount) ||
+	    gp_past_end(src, ByteCount))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy(dst, src, ByteCount);
 	gp_work_end(&work, rc);
@@ -784,6 +788,8 @@ CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_2d(pCopy))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy2DAsync_v2, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpy2DAsync_v2(pCopy, hStream);
@@ -796,6 +802,8 @@ CUresult cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_2d(pCopy))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy2DAsync_v2_ptsz, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpy2DAsync_v2_ptsz(pCopy, hStream);
@@ -819,6 +827,8 @@ CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy)
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_2d(pCopy))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy2DUnaligned_v2, NULL, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpy2DUnaligned_v2(pCopy);
@@ -831,6 +841,8 @@ CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *pCopy)
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_2d(pCopy))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy2DUnaligned_v2_ptds, NULL, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpy2DUnaligned_v2_ptds(pCopy);
@@ -843,6 +855,8 @@ CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy)
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_2d(pCopy))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy2D_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy2D_v2(pCopy);
 	gp_work_end(&work, rc);
@@ -854,6 +868,8 @@ CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D *pCopy)
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_2d(pCopy))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy2D_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy2D_v2_ptds(pCopy);
 	gp_work_end(&work, rc);
@@ -887,6 +903,8 @@ CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_3d(pCopy))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3DAsync_v2, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpy3DAsync_v2(pCopy, hStream);
@@ -899,6 +917,8 @@ CUresult cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_3d(pCopy))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3DAsync_v2_ptsz, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpy3DAsync_v2_ptsz(pCopy, hStream);
@@ -975,6 +995,8 @@ CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy)
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_3d_peer(pCopy))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3DPeer, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy3DPeer(pCopy);
 	gp_work_end(&work, rc);
@@ -986,6 +1008,8 @@ CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_3d_peer(pCopy))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3DPeerAsync, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpy3DPeerAsync(pCopy, hStream);
@@ -999,6 +1023,8 @@ CUresult cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER *pCopy,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_3d_peer(pCopy))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3DPeerAsync_ptsz, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpy3DPeerAsync_ptsz(pCopy, hStream);
@@ -1011,6 +1037,8 @@ CUresult cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER *pCopy)
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_3d_peer(pCopy))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3DPeer_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy3DPeer_ptds(pCopy);
 	gp_work_end(&work, rc);
@@ -1022,6 +1050,8 @@ CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy)
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_3d(pCopy))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3D_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy3D_v2(pCopy);
 	gp_work_end(&work, rc);
@@ -1033,6 +1063,8 @@ CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *pCopy)
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_3d(pCopy))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3D_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy3D_v2_ptds(pCopy);
 	gp_work_end(&work, rc);
@@ -1045,6 +1077,9 @@ CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_end(dst, ByteCount) ||
+	    gp_past_end(src, ByteCount))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyAsync, hStream, NULL, NULL);
 	rc = gp_real()->cuMemcpyAsync(dst, src, ByteCount, hStream);
 	gp_work_end(&work, rc);
@@ -1057,6 +1092,9 @@ CUresult cuMemcpyAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_end(dst, ByteCount) ||
+	    gp_past_end(src, ByteCount))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyAsync_ptsz, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpyAsync_ptsz(dst, src, ByteCount, hStream);
@@ -1123,6 +1161,8 @@ CUresult cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_end(dstDevice, ByteCount))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyAtoD_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset,
 					ByteCount);
@@ -1136,6 +1176,8 @@ CUresult cuMemcpyAtoD_v2_ptds(CUdeviceptr dstDevice, CUarray srcArray,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_end(dstDevice, ByteCount))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyAtoD_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyAtoD_v2_ptds(dstDevice, srcArray, srcOffset,
 					     ByteCount);
@@ -1233,6 +1275,8 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_batch(dsts, srcs, sizes, count, failIdx))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyBatchAsync, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs,
@@ -1251,6 +1295,8 @@ CUresult cuMemcpyBatchAsync_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_batch(dsts, srcs, sizes, count, failIdx))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyBatchAsync_ptsz, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpyBatchAsync_ptsz(dsts, srcs, sizes, count, attrs,
@@ -1270,6 +1316,8 @@ CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_batch(dsts, srcs, sizes, count, NULL))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyBatchAsync_v2, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs,
@@ -1287,6 +1335,8 @@ CUresult cuMemcpyBatchAsync_v2_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_batch(dsts, srcs, sizes, count, NULL))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyBatchAsync_v2_ptsz, hStream,
 		      NULL, NULL);
 	rc = gp_real()->cuMemcpyBatchAsync_v2_ptsz(dsts, srcs, sizes, count,
@@ -1315,6 +1365,8 @@ CUresult cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_end(srcDevice, ByteCount))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoA_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice,
 					ByteCount);
@@ -1328,6 +1380,8 @@ CUresult cuMemcpyDtoA_v2_ptds(CUarray dstArray, size_t dstOffset,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_end(srcDevice, ByteCount))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoA_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyDtoA_v2_ptds(dstArray, dstOffset, srcDevice,
 					     ByteCount);
@@ -1366,6 +1420,9 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_end(dstDevice, ByteCount) ||
+	    gp_past_end(srcDevice, ByteCount))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoDAsync_v2, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount,
@@ -1380,6 +1437,9 @@ CUresult cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_end(dstDevice, ByteCount) ||
+	    gp_past_end(srcDevice, ByteCount))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoDAsync_v2_ptsz, hStream,
 		      NULL, NULL);
 	rc = gp_real()->cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice,
@@ -1394,6 +1454,9 @@ CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_end(dstDevice, ByteCount) ||
+	    gp_past_end(srcDevice, ByteCount))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoD_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount);
 	gp_work_end(&work, rc);
@@ -1406,6 +1469,9 @@ CUresult cuMemcpyDtoD_v2_ptds(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_end(dstDevice, ByteCount) ||
+	    gp_past_end(srcDevice, ByteCount))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoD_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyDtoD_v2_ptds(dstDevice, srcDevice, ByteCount);
 	gp_work_end(&work, rc);
@@ -1443,6 +1509,8 @@ CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_end(srcDevice, ByteCount))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoHAsync_v2, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount,
@@ -1457,6 +1525,8 @@ CUresult cuMemcpyDtoHAsync_v2_ptsz(void *dstHost, CUdeviceptr srcDevice,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_end(srcDevice, ByteCount))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoHAsync_v2_ptsz, hStream,
 		      NULL, NULL);
 	rc = gp_real()->cuMemcpyDtoHAsync_v2_ptsz(dstHost, srcDevice, ByteCount,
@@ -1470,6 +1540,8 @@ CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_end(srcDevice, ByteCount))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoH_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount);
 	gp_work_end(&work, rc);
@@ -1482,6 +1554,8 @@ CUresult cuMemcpyDtoH_v2_ptds(void *dstHost, CUdeviceptr srcDevice,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_end(srcDevice, ByteCount))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoH_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyDtoH_v2_ptds(dstHost, srcDevice, ByteCount);
 	gp_work_end(&work, rc);
@@ -1601,6 +1675,8 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_end(dstDevice, ByteCount))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyHtoDAsync_v2, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount,
@@ -1615,6 +1691,8 @@ CUresult cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr dstDevice, const void *srcHost,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_end(dstDevice, ByteCount))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyHtoDAsync_v2_ptsz, hStream,
 		      NULL, NULL);
 	rc = gp_real()->cuMemcpyHtoDAsync_v2_ptsz(dstDevice, srcHost, ByteCount,
@@ -1629,6 +1707,8 @@ CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_end(dstDevice, ByteCount))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyHtoD_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount);
 	gp_work_end(&work, rc);
@@ -1641,6 +1721,8 @@ CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr dstDevice, const void *srcHost,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_end(dstDevice, ByteCount))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyHtoD_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyHtoD_v2_ptds(dstDevice, srcHost, ByteCount);
 	gp_work_end(&work, rc);
@@ -1654,6 +1736,9 @@ CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_end(dstDevice, ByteCount) ||
+	    gp_past_end(srcDevice, ByteCount))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyPeer, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyPeer(dstDevice, dstContext, srcDevice,
 				     srcContext, ByteCount);
@@ -1668,6 +1753,9 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_end(dstDevice, ByteCount) ||
+	    gp_past_end(srcDevice, ByteCount))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyPeerAsync, hStream, NULL, NULL);
 	rc = gp_real()->cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice,
 					  srcContext, ByteCount, hStream);
@@ -1682,6 +1770,9 @@ CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr dstDevice, CUcontext dstContext,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_end(dstDevice, ByteCount) ||
+	    gp_past_end(srcDevice, ByteCount))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyPeerAsync_ptsz, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpyPeerAsync_ptsz(dstDevice, dstContext, srcDevice,
@@ -1697,6 +1788,9 @@ CUresult cuMemcpyPeer_ptds(CUdeviceptr dstDevice, CUcontext dstContext,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_end(dstDevice, ByteCount) ||
+	    gp_past_end(srcDevice, ByteCount))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyPeer_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyPeer_ptds(dstDevice, dstContext, srcDevice,
 					  srcContext, ByteCount);
@@ -1709,6 +1803,9 @@ CUresult cuMemcpy_ptds(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_end(dst, ByteCount) ||
+	    gp_past_end(src, ByteCount))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy_ptds(dst, src, ByteCount);
 	gp_work_end(&work, rc);
@@ -1733,6 +1830,8 @@ CUresult cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_set(dstDevice, 0, 2, N, 1))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD16Async, hStream, NULL, NULL);
 	rc = gp_real()->cuMemsetD16Async(dstDevice, us, N, hStream);
 	gp_work_end(&work, rc);
@@ -1745,6 +1844,8 @@ CUresult cuMemsetD16Async_ptsz(CUdeviceptr dstDevice, unsigned short us,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_set(dstDevice, 0, 2, N, 1))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD16Async_ptsz, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemsetD16Async_ptsz(dstDevice, us, N, hStream);
@@ -1757,6 +1858,8 @@ CUresult cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N)
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_set(dstDevice, 0, 2, N, 1))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD16_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD16_v2(dstDevice, us, N);
 	gp_work_end(&work, rc);
@@ -1768,6 +1871,8 @@ CUresult cuMemsetD16_v2_ptds(CUdeviceptr dstDevice, unsigned short us, size_t N)
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_set(dstDevice, 0, 2, N, 1))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD16_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD16_v2_ptds(dstDevice, us, N);
 	gp_work_end(&work, rc);
@@ -1794,6 +1899,8 @@ CUresult cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_set(dstDevice, dstPitch, 2, Width, Height))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D16Async, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemsetD2D16Async(dstDevice, dstPitch, us, Width,
@@ -1809,6 +1916,8 @@ CUresult cuMemsetD2D16Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_set(dstDevice, dstPitch, 2, Width, Height))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D16Async_ptsz, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemsetD2D16Async_ptsz(dstDevice, dstPitch, us, Width,
@@ -1823,6 +1932,8 @@ CUresult cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_set(dstDevice, dstPitch, 2, Width, Height))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D16_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width,
 					 Height);
@@ -1836,6 +1947,8 @@ CUresult cuMemsetD2D16_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_set(dstDevice, dstPitch, 2, Width, Height))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D16_v2_ptds, NULL, NULL,
 		      NULL);
 	rc = gp_real()->cuMemsetD2D16_v2_ptds(dstDevice, dstPitch, us, Width,
@@ -1863,6 +1976,8 @@ CUresult cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_set(dstDevice, dstPitch, 4, Width, Height))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D32Async, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width,
@@ -1878,6 +1993,8 @@ CUresult cuMemsetD2D32Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_set(dstDevice, dstPitch, 4, Width, Height))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D32Async_ptsz, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemsetD2D32Async_ptsz(dstDevice, dstPitch, ui, Width,
@@ -1892,6 +2009,8 @@ CUresult cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_set(dstDevice, dstPitch, 4, Width, Height))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D32_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width,
 					 Height);
@@ -1905,6 +2024,8 @@ CUresult cuMemsetD2D32_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_set(dstDevice, dstPitch, 4, Width, Height))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D32_v2_ptds, NULL, NULL,
 		      NULL);
 	rc = gp_real()->cuMemsetD2D32_v2_ptds(dstDevice, dstPitch, ui, Width,
@@ -1932,6 +2053,8 @@ CUresult cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_set(dstDevice, dstPitch, 1, Width, Height))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D8Async, hStream, NULL, NULL);
 	rc = gp_real()->cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width,
 					  Height, hStream);
@@ -1946,6 +2069,8 @@ CUresult cuMemsetD2D8Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_set(dstDevice, dstPitch, 1, Width, Height))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D8Async_ptsz, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemsetD2D8Async_ptsz(dstDevice, dstPitch, uc, Width,
@@ -1960,6 +2085,8 @@ CUresult cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_set(dstDevice, dstPitch, 1, Width, Height))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D8_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height);
 	gp_work_end(&work, rc);
@@ -1972,6 +2099,8 @@ CUresult cuMemsetD2D8_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_set(dstDevice, dstPitch, 1, Width, Height))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D8_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD2D8_v2_ptds(dstDevice, dstPitch, uc, Width,
 					     Height);
@@ -1996,6 +2125,8 @@ CUresult cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_set(dstDevice, 0, 4, N, 1))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD32Async, hStream, NULL, NULL);
 	rc = gp_real()->cuMemsetD32Async(dstDevice, ui, N, hStream);
 	gp_work_end(&work, rc);
@@ -2008,6 +2139,8 @@ CUresult cuMemsetD32Async_ptsz(CUdeviceptr dstDevice, unsigned int ui, size_t N,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_set(dstDevice, 0, 4, N, 1))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD32Async_ptsz, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemsetD32Async_ptsz(dstDevice, ui, N, hStream);
@@ -2020,6 +2153,8 @@ CUresult cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N)
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_set(dstDevice, 0, 4, N, 1))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD32_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD32_v2(dstDevice, ui, N);
 	gp_work_end(&work, rc);
@@ -2031,6 +2166,8 @@ CUresult cuMemsetD32_v2_ptds(CUdeviceptr dstDevice, unsigned int ui, size_t N)
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_set(dstDevice, 0, 4, N, 1))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD32_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD32_v2_ptds(dstDevice, ui, N);
 	gp_work_end(&work, rc);
@@ -2054,6 +2191,8 @@ CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_set(dstDevice, 0, 1, N, 1))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD8Async, hStream, NULL, NULL);
 	rc = gp_real()->cuMemsetD8Async(dstDevice, uc, N, hStream);
 	gp_work_end(&work, rc);
@@ -2066,6 +2205,8 @@ CUresult cuMemsetD8Async_ptsz(CUdeviceptr dstDevice, unsigned char uc, size_t N,
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_set(dstDevice, 0, 1, N, 1))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD8Async_ptsz, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemsetD8Async_ptsz(dstDevice, uc, N, hStream);
@@ -2078,6 +2219,8 @@ CUresult cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N)
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_set(dstDevice, 0, 1, N, 1))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD8_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD8_v2(dstDevice, uc, N);
 	gp_work_end(&work, rc);
@@ -2089,6 +2232,8 @@ CUresult cuMemsetD8_v2_ptds(CUdeviceptr dstDevice, unsigned char uc, size_t N)
 	struct gp_work work;
 	CUresult rc;
 
+	if (gp_past_set(dstDevice, 0, 1, N, 1))
+		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD8_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD8_v2_ptds(dstDevice, uc, N);
 	gp_work_end(&work, rc);

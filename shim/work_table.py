@@ -81,6 +81,10 @@ SUSPICIOUS = re.compile(
 WITH_DEFAULT = {'SUBMIT', 'GRAPH', 'SYNC_COPY', 'SYNC_SET', 'EVENT_RECORD',
                 'STREAM_WAIT', 'STREAM_SYNC', 'STREAM_QUERY', 'CAPTURE'}
 
+# Parameters that name a whole copy, and what looks at them (work_bounds.h).
+COPIES = {'CUDA_MEMCPY2D': 'gp_past_2d', 'CUDA_MEMCPY3D': 'gp_past_3d',
+          'CUDA_MEMCPY3D_PEER': 'gp_past_3d_peer'}
+
 # Other headers whose entry points libcuda exports. Known, not stood in for:
 # they need the headers of OpenGL, EGL and VDPAU.
 OTHER_HEADERS = ['cudaGL.h', 'cudaEGL.h', 'cudaVDPAU.h', 'cudaProfiler.h']
@@ -242,6 +246,30 @@ class Row:
                 return param.name
         return None
 
+    def past_end(self):
+        """C expressions, of which any is true where a copy or set goes past
+        the end of its memory. The first versions, of 32-bit addresses, cannot
+        name the pool's."""
+        if not re.match('cuMem(cpy|set)', self.name):
+            return []
+        names = {p.name for p in self.params}
+        sizes = [p.name for p in self.params if p.name in ('ByteCount', 'N')]
+        copies = [p for p in self.params if p.points_to() in COPIES]
+        devices = [p.name for p in self.params if p.type == 'CUdeviceptr']
+        unit = re.match(r'cuMemsetD(?:2D)?(8|16|32)', self.name)
+        if {'dsts', 'srcs', 'sizes', 'count'} <= names:
+            return ['gp_past_batch(dsts, srcs, sizes, count, %s)' % (
+                'failIdx' if 'failIdx' in names else 'NULL')]
+        if copies:
+            return ['%s(%s)' % (COPIES[copies[0].points_to()],
+                                copies[0].name)]
+        if unit and devices:
+            rows = 'dstPitch, %d, Width, Height' if 'Height' in names else \
+                '0, %d, N, 1'
+            return ['gp_past_set(%s, %s)' % (
+                devices[0], rows % (int(unit.group(1)) // 8))]
+        return ['gp_past_end(%s, %s)' % (d, sizes[0]) for d in devices]
+
     def stream_expression(self):
         if not self.stream:
             return 'NULL'
@@ -321,10 +349,13 @@ def body(row):
     call = '\trc = gp_real()->%s(' % row.name
     begin = ['&work', 'GP_WORK_ID_' + row.name, row.stream_expression(),
              row.object or 'NULL', row.event or 'NULL']
+    past = row.past_end()
     return '\n'.join([
         fill('CUresult %s(' % row.name, [str(p) for p in row.params] or
              ['void'], ')', 8),
-        '{', '\tstruct gp_work work;', '\tCUresult rc;', '',
+        '{', '\tstruct gp_work work;', '\tCUresult rc;', ''] + ([
+            '\tif (' + ' ||\n\t    '.join(past) + ')',
+            '\t\treturn CUDA_ERROR_INVALID_VALUE;'] if past else []) + [
         fill('\tgp_work_begin(', begin, ');', 16),
         fill(call, [p.name for p in row.params] or [''], ');', 16),
         '\tgp_work_end(&work, rc);', '\treturn rc;', '}'])
@@ -404,6 +435,7 @@ BODIES_HEAD = '''\
  */
 /* clang-format off */
 #include "shim/work.h"
+#include "shim/work_bounds.h"
 
 '''
 

@@ -10,6 +10,7 @@ BODIES = '''
 #include <stdio.h>
 #include <string.h>
 #include "shim/work.h"
+#include "shim/work_bounds.h"
 
 static struct gp_real real;
 const struct gp_real *gp_real_table = &real;
@@ -38,6 +39,49 @@ void gp_work_leave(struct gp_work *work, CUresult rc)
     left = rc;
     leaves++;
 }
+
+/* Which look at a copy or set says that it goes past the end; -1: none. */
+static int past = -1, looks;
+
+uint64_t gp_registry_low = 0, gp_registry_high = UINT64_MAX;
+bool gp_past_block(CUdeviceptr at, size_t bytes)
+{
+    return looks++ == past;
+}
+bool gp_past_set(CUdeviceptr at, size_t pitch, unsigned unit, size_t width,
+                 size_t height)
+{
+    (void)pitch, (void)height;
+    return gp_past_block(at, unit * width);
+}
+bool gp_past_2d(const CUDA_MEMCPY2D *copy) { return looks++ == past; }
+bool gp_past_3d(const CUDA_MEMCPY3D *copy) { return looks++ == past; }
+bool gp_past_3d_peer(const CUDA_MEMCPY3D_PEER *copy)
+{
+    return looks++ == past;
+}
+bool gp_past_batch(const CUdeviceptr *dsts, const CUdeviceptr *srcs,
+                   const size_t *sizes, size_t count, size_t *bad)
+{
+    return looks++ == past;
+}
+
+static void must(int good, const char *name, const char *what);
+
+/* A copy or set that goes past the end is neither seen nor forwarded. */
+#define REFUSED(name, call, wanted) \
+    reset(1); \
+    looks = 0; \
+    call; \
+    must(looks == wanted, name, "not every operand looked at"); \
+    for (int i = 0; i < wanted; i++) { \
+        reset(1); \
+        looks = 0; \
+        past = i; \
+        must(call == CUDA_ERROR_INVALID_VALUE, name, "past the end"); \
+        must(!forwarded && !num_seen && !leaves, name, "still forwarded"); \
+        past = -1; \
+    }
 
 static void reset(int on)
 {
@@ -85,6 +129,7 @@ static void test_%(name)s(int on)
     reset(on);
     check("%(name)s", on, %(name)s(%(args)s), GP_WORK_ID_%(name)s,
           %(stream)s, %(object)s, %(event)s);
+    REFUSED("%(name)s", %(name)s(%(args)s), %(looks)d)
 }
 '''
 
@@ -159,6 +204,17 @@ static void test_null_config(int on)
 '''
 
 
+def operands(row):
+    """How many looks a body takes for the end of device memory: one at each
+    address that a copy or set names, or one at the whole description."""
+    if not row.name.startswith(('cuMemcpy', 'cuMemset')):
+        return 0
+    return sum(p.type == 'CUdeviceptr' for p in row.params) or int(any(
+        p.type in ('const CUDA_MEMCPY2D *', 'const CUDA_MEMCPY3D *',
+                   'const CUDA_MEMCPY3D_PEER *') or p.name == 'dsts'
+        for p in row.params))
+
+
 def one(row, columns, header):
     """The test of one body: distinct bytes in every argument."""
     name, params = row.name, row.params
@@ -191,7 +247,7 @@ def one(row, columns, header):
         'declare': '\n'.join(declare), 'set': '\n'.join(fill),
         'args': ', '.join(p.name for p in params),
         'stream': value[0] or 'NULL', 'object': value[1] or 'NULL',
-        'event': value[2] or 'NULL'}
+        'event': value[2] or 'NULL', 'looks': operands(row)}
 
 
 class Bodies(harness.CudaTest):

@@ -168,6 +168,40 @@ static void interior_addresses_are_found(void **state)
 	assert_int_equal(gp_pool_find(rig.pool, 0, &base, &bytes), -ENOENT);
 }
 
+/* Whether a range fits in its block, said quickly, against its exact end. */
+static void ends_of_blocks(void **state)
+{
+	static const uint64_t sizes[] = {1,       700,     4096,     900000,
+					 MIB,     3 * MIB, 70 * MIB, 5 * MIB,
+					 MIB + 1, 100};
+	uint64_t va[10], base, bytes, held;
+
+	(void)state;
+	for (int i = 0; i < 10; i++)
+		va[i] = pool_rig_alloc(&rig, sizes[i]);
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(
+			gp_pool_span(rig.pool, va[i], &base, &bytes, &held), 0);
+		assert_int_equal(base, va[i]);
+		assert_int_equal(bytes, sizes[i]);
+		assert_true(held >= bytes);
+		for (uint64_t at = 0; at < held; at += 1 + held / 7) {
+			uint64_t v = va[i] + at, left = held - at;
+
+			assert_true(gp_pool_fits(rig.pool, v, 0));
+			assert_true(gp_pool_fits(rig.pool, v, 1));
+			assert_true(gp_pool_fits(rig.pool, v, left));
+			assert_false(gp_pool_fits(rig.pool, v, left + 1));
+			assert_false(gp_pool_fits(rig.pool, v, left + MIB));
+			assert_false(gp_pool_fits(rig.pool, v, UINT64_MAX));
+		}
+	}
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(gp_pool_free(rig.pool, va[i]), 0);
+	assert_int_equal(gp_pool_span(rig.pool, va[3], &base, &bytes, &held),
+			 -ENOENT);
+}
+
 /* With one thread the counters and peaks are exact. */
 static void counters_are_exact(void **state)
 {
@@ -332,6 +366,7 @@ int main(void)
 		T(only_a_live_start_can_be_freed),
 		T(second_free_fails_in_every_state),
 		T(interior_addresses_are_found),
+		T(ends_of_blocks),
 		T(counters_are_exact),
 		T(a_hit_calls_the_driver_only_to_wait),
 		T(capture_sets_blocks_aside),
