@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Timings and memory on a real card. Four parts, each within five minutes:
+"""Timings and memory on a real card. Five parts, each within five minutes:
 
   pairs      what an allocate+free pair costs, by size, threads, live blocks
   bandwidth  copies through pool memory against cudaMalloc's
   memory     uncached PyTorch over gpupool against PyTorch's own allocators:
              the process's memory as nvidia-smi sees it
   speed      training steps, alternating runs of PyTorch's cache and gpupool
+  overlap    copies beside kernels, in PyTorch and C++, alternating runs
 
     tests/gpu/bench.py --build build [--only PART,...] [--out DIR]
 
@@ -23,6 +24,7 @@ import common
 import machine
 import nvml
 import reports
+import speed
 from common import Run, median
 from machine import Failure, Skip
 
@@ -287,53 +289,8 @@ def memory(bench):
     return {"memory": result}
 
 
-# ---- speed -------------------------------------------------------------------
-
-def speed(bench):
-    """Step time: PyTorch's own cache against uncached over gpupool."""
-    machine.need_modules("torch", "torchvision", "transformers")
-    names = bench.args.speed_models
-    command = [PYTHON, os.path.join(machine.HERE, "models.py"), names,
-               "--steps", str(bench.args.steps or 40), "--warm", "10",
-               "--nondeterministic"]
-    sides = [("native", {}, False), ("gpupool", UNCACHED, True)]
-    steps = {name: {label: [] for label, _, _ in sides}
-             for name in names.split(",")}
-    longest = turns = 0
-    while turns < bench.args.turns and bench.left() > 2.2 * longest:
-        # The order alternates too: clocks and heat drift.
-        for label, env, preload in sides[::1 if turns % 2 == 0 else -1]:
-            run = bench.run("speed-%s-%d" % (label, turns), command, env,
-                            preload)
-            longest = max(longest, run.seconds)
-            for row in run.records("figures"):
-                steps[row["model"]][label].append(row["step_ms"])
-        turns += 1
-    uncached = {}
-    if bench.left() > 3 * longest:
-        run = bench.run("speed-uncached", command, UNCACHED)
-        uncached = {row["model"]: row["step_ms"]
-                    for row in run.records("figures")}
-    cells, result = [], []
-    for name, both in steps.items():
-        ratios = [b / a for a, b in zip(both["native"], both["gpupool"])]
-        native, ours = median(both["native"]), median(both["gpupool"])
-        cells.append([name, "%.2f" % native, "%.2f" % ours,
-                      "%.3f" % (ours / native),
-                      "%.3f - %.3f" % (min(ratios), max(ratios)),
-                      "%.1f" % uncached[name] if name in uncached else "-"])
-        result.append({"model": name, "native_ms": both["native"],
-                       "gpupool_ms": both["gpupool"], "ratio": ours / native,
-                       "ratios": ratios, "uncached_ms": uncached.get(name)})
-    print("%d alternating runs each; step in ms; ratio of medians, below 1: "
-          "gpupool is faster" % turns)
-    common.table(["model", "native", "gpupool", "ratio", "range",
-                  "uncached, no gpupool"], cells)
-    return {"speed": result}
-
-
 PARTS = [("pairs", pairs), ("bandwidth", bandwidth), ("memory", memory),
-         ("speed", speed)]
+         ("speed", speed.speed), ("overlap", speed.overlap)]
 
 
 def parse(argv):
@@ -348,11 +305,20 @@ def parse(argv):
     parser.add_argument("--models", default="gpt2,resnet50,maskrcnn,graphsage",
                         help="for memory (default %(default)s)")
     parser.add_argument("--speed-models",
-                        default="transformer,mlp,gpt2,graphsage",
+                        default="transformer,mlp,resnet50,gpt2",
                         help="for speed (default %(default)s)")
+    parser.add_argument("--cached", default="transformer,mlp", metavar="M,...",
+                        help="those of them also with PyTorch's own cache "
+                        "over gpupool (default %(default)s)")
+    parser.add_argument("--uncached", default="transformer", metavar="M,...",
+                        help="and also plain without a cache, a few times "
+                        "(default %(default)s)")
     parser.add_argument("--steps", type=int, help="training steps a run")
-    parser.add_argument("--turns", type=int, default=5,
-                        help="alternating runs for speed (default 5)")
+    parser.add_argument("--turns", type=int, default=11,
+                        help="alternating runs of each for speed and overlap "
+                        "(default 11)")
+    parser.add_argument("--quick", action="store_true", help="3 turns of 15 "
+                        "steps, to see that it works")
     parser.add_argument("--budget", type=float, default=290, metavar="S",
                         help="seconds a part may take (default 290)")
     parser.add_argument("--timeout", type=float, default=120, metavar="S",
@@ -360,6 +326,8 @@ def parse(argv):
     args = parser.parse_args(argv)
     known = [name for name, _ in PARTS]
     args.only = args.only.split(",") if args.only else known
+    if args.quick:
+        args.turns, args.steps = 3, args.steps or 15
     unknown = sorted(set(args.only) - set(known))
     if unknown:
         parser.error("no such part: " + " ".join(unknown))

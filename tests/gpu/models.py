@@ -17,6 +17,7 @@ import random
 import sys
 import threading
 import time
+from contextlib import nullcontext
 
 # cuBLAS takes other paths from run to run without it. Read when it starts.
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -24,6 +25,14 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
+
+
+class Least:
+    """In place of random numbers: always the smallest."""
+
+    @staticmethod
+    def randint(low, high):
+        return low
 
 
 class Task:
@@ -51,15 +60,33 @@ class Task:
         """The loss of one batch."""
         raise NotImplementedError
 
-    def step(self, index):
-        """One training step; the loss as a float."""
+    def backward(self, index):
+        """Forward and backward pass of one batch; its loss."""
         with torch.autocast(self.device.type, dtype=torch.bfloat16,
                             enabled=self.autocast):
             loss = self.loss(index)
         loss.backward()
+        return loss
+
+    def step(self, index):
+        """One training step; the loss as a float."""
+        loss = self.backward(index)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return loss.item()
+
+    def prime(self, seed):
+        """Loads the libraries and kernels that a step needs, with the smallest
+        batch, and gives the memory back. The weights stay as they are."""
+        draw, self.draw = self.draw, Least()
+        self.backward(0)
+        self.optimizer.zero_grad(set_to_none=True)
+        self.draw = draw
+        gc.collect()
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+        torch.manual_seed(seed)
 
     def tokens(self, vocabulary, batch, length):
         return torch.randint(vocabulary, (batch, length), device=self.device)
@@ -272,8 +299,61 @@ class GraphSage(Task):
         return F.cross_entropy(self.model[3](h), labels)
 
 
+class Prefetch(Task):
+    """A wide network whose batches, of changing size, come from pinned memory
+    on a stream of their own, one batch ahead of the computation. A batch is
+    scaled on that stream too, so that both streams allocate."""
+
+    ahead = 2  # pinned buffers
+
+    def make(self):
+        rows, self.width = (64, 32) if self.small else (8192, 2048)
+        cuda = self.device.type == "cuda"
+        self.side = torch.cuda.Stream() if cuda else None
+        self.host, self.copied = [], [None] * self.ahead
+        for _ in range(self.ahead):
+            data = torch.randn(rows, self.width)
+            self.host.append(data.pin_memory() if cuda else data)
+        self.batches = 0
+        self.next = None
+        wide = 2 * self.width
+        return nn.Sequential(
+            nn.Linear(self.width, wide), nn.GELU(), nn.Linear(wide, wide),
+            nn.GELU(), nn.Linear(wide, wide), nn.GELU(), nn.Linear(wide, 1))
+
+    def prime(self, seed):
+        super().prime(seed)
+        # The batch that was fetched ahead had the smallest size.
+        self.next, self.batches = None, 0
+
+    def fetch(self):
+        """Begins to bring the next batch."""
+        place = self.batches % self.ahead
+        most = len(self.host[place])
+        rows = self.draw.randint(most // 2, most)
+        if self.copied[place]:
+            self.copied[place].synchronize()  # its last copy is over
+        self.host[place][:16].fill_(self.batches % 8 / 8)
+        self.batches += 1
+        with torch.cuda.stream(self.side) if self.side else nullcontext():
+            batch = self.host[place][:rows].to(self.device, non_blocking=True)
+            if self.side:
+                self.copied[place] = self.side.record_event()
+            return batch * 0.5
+
+    def loss(self, index):
+        batch = self.next if self.next is not None else self.fetch()
+        if self.side:
+            torch.cuda.current_stream().wait_stream(self.side)
+            batch.record_stream(torch.cuda.current_stream())
+        self.next = self.fetch()
+        wanted = batch[:, :1].float()
+        return F.mse_loss(self.model(batch).float(), wanted)
+
+
 TASKS = {"transformer": Transformer, "mlp": Mlp, "gpt2": Gpt2,
-         "resnet50": ResNet50, "maskrcnn": MaskRcnn, "graphsage": GraphSage}
+         "resnet50": ResNet50, "maskrcnn": MaskRcnn, "graphsage": GraphSage,
+         "prefetch": Prefetch}
 
 
 class MemoryWatch:

@@ -32,12 +32,22 @@ class Nvml:
                 index, ctypes.byref(self.handle)):
             raise Skip("NVML does not start")
 
-    def device_used(self):
+    def _memory(self):
         memory = _NvmlMemory()
         if self.lib.nvmlDeviceGetMemoryInfo(self.handle,
                                             ctypes.byref(memory)):
             return None
-        return memory.used
+        return memory
+
+    def device_used(self):
+        memory = self._memory()
+        return memory and memory.used
+
+    def device_share(self):
+        """The part of the card's memory that is in use, 0 to 1; None where
+        NVML does not tell."""
+        memory = self._memory()
+        return memory and memory.used / memory.total
 
     def process_used(self, pid):
         count = ctypes.c_uint(64)

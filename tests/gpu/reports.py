@@ -68,6 +68,20 @@ def written(directory, pid, kind):
             sorted(glob.glob(os.path.join(glob.escape(directory), pattern)))]
 
 
+# What a training loop makes the pool do, all pools together.
+COUNTERS = ("num_alloc_calls", "num_free_calls", "num_hits",
+            "num_alloc_retries", "num_remaps", "num_trims", "num_marks",
+            "num_stream_waits", "num_driver_calls", "driver_ns")
+WAITS = ("num_waits", "num_result_waits", "num_memory_waits",
+         "num_order_waits")
+
+
+def difference(before, after):
+    """How much each counter rose from one report to another."""
+    return {name: (after.total(name) or 0) - (before.total(name) or 0)
+            for name in COUNTERS + WAITS}
+
+
 def sane_exit_report(directory, pid):
     """The process's exit report, checked for sense."""
     found = written(directory, pid, "exit")
