@@ -94,12 +94,14 @@ static void finish(struct gp_pool *pool, struct gp_cache *cache,
 		b->owner = 0;
 		gp_lock(&pool->lock);
 		hand_out(&pool->tally, b, bytes);
+		gp_tally_rose(&pool->tally);
 		gp_unlock(&pool->lock);
 		return;
 	}
 	b->owner = cache->number;
 	gp_cache_lock(cache);
 	hand_out(&cache->tally, b, bytes);
+	gp_tally_rose(&cache->tally);
 	bool publish = rose_far(pool, &cache->tally);
 
 	gp_cache_unlock(cache);

@@ -252,9 +252,37 @@ static void set_map(struct gp_backing *backing, const struct gp_handle *h,
 				 __ATOMIC_RELEASE);
 }
 
+static uint64_t bytes_of(const struct gp_handle *handle)
+{
+	return (uint64_t)handle->granules << GP_GRANULE_SHIFT;
+}
+
+/* The handle counts for that part of the arena, no longer for another. */
+static void belong(struct gp_pool *pool, struct gp_handle *handle,
+		   enum gp_class class)
+{
+	struct gp_account *account = &pool->account;
+
+	if (handle->class == class)
+		return;
+	if (handle->class) {
+		gp_stat_sub(&account->class_reserved[handle->class],
+			    bytes_of(handle));
+		gp_stat_sub(&account->class_segments[handle->class], 1);
+	}
+	if (class) {
+		gp_stat_add(&account->class_reserved[class], bytes_of(handle));
+		gp_stat_add(&account->class_segments[class], 1);
+	}
+	handle->class = (uint8_t) class;
+}
+
 void gp_backing_attach(struct gp_pool *pool, struct gp_handle *handle,
 		       uint64_t granule)
 {
+	belong(pool, handle,
+	       granule < pool->regions[GP_REGION_LARGE].end ? GP_CLASS_LARGE
+							    : GP_CLASS_SMALL);
 	handle->granule = granule;
 	handle->used = handle->granules;
 	set_map(&pool->backing, handle, handle);
@@ -269,18 +297,23 @@ void gp_backing_count(struct gp_pool *pool, struct gp_handle *handle)
 {
 	pool->backing.granules += handle->granules;
 	pool->backing.count++;
-	gp_stat_add(&pool->account.reserved,
-		    (uint64_t)handle->granules << GP_GRANULE_SHIFT);
+	gp_stat_add(&pool->account.reserved, bytes_of(handle));
 	gp_stat_add(&pool->account.segments, 1);
+	if (pool->account.reserved.current > pool->account.section.reserved)
+		pool->account.section.reserved = pool->account.reserved.current;
+	if (bytes_of(handle) >= pool->config.max_split_size && handle->segment)
+		gp_stat_add(&pool->account.oversize_segments, 1);
 }
 
 void gp_backing_discount(struct gp_pool *pool, struct gp_handle *handle)
 {
 	pool->backing.granules -= handle->granules;
 	pool->backing.count--;
-	gp_stat_sub(&pool->account.reserved,
-		    (uint64_t)handle->granules << GP_GRANULE_SHIFT);
+	belong(pool, handle, GP_CLASS_ALL);
+	gp_stat_sub(&pool->account.reserved, bytes_of(handle));
 	gp_stat_sub(&pool->account.segments, 1);
+	if (bytes_of(handle) >= pool->config.max_split_size && handle->segment)
+		gp_stat_sub(&pool->account.oversize_segments, 1);
 }
 
 void gp_backing_orphan(struct gp_pool *pool, struct gp_handle *handle)

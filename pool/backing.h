@@ -37,6 +37,7 @@ struct gp_handle {
 	struct gp_handle *prev, *next; /* bucket, orphans, or an operation's */
 	struct gp_block *from, *to; /* an operation's tiles: old, new place */
 	uint8_t where;              /* enum gp_where, of the operation */
+	uint8_t class;              /* enum gp_class that it counts for */
 	bool segment;
 	struct gp_pool *pool; /* of a segment; constant */
 	bool fresh;           /* made by the operation in progress */

@@ -272,7 +272,6 @@ void gp_cache_publish_all(struct gp_pool *pool, const struct gp_tally *risen)
 		gp_cache_unlock(pool->caches[i]);
 	}
 	__atomic_store_n(&pool->tally_slack,
-			 GP_LARGE_FROM +
-				 pool->account.sum[GP_M_ALLOCATED].peak / 256,
+			 GP_LARGE_FROM + pool->account.most_live / 256,
 			 __ATOMIC_RELAXED);
 }

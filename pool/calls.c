@@ -10,20 +10,34 @@ static uint64_t begin(struct gp_pool *pool)
 	return pool->driver.ops->now(pool->driver.dev);
 }
 
-static int end(struct gp_pool *pool, uint64_t start, int rc)
+static int end(struct gp_pool *pool, enum gp_timed_call call, uint64_t start,
+	       int rc)
 {
 	uint64_t now = pool->driver.ops->now(pool->driver.dev);
+	struct gp_call_stat *stat = &pool->counters.of[call];
 
-	__atomic_fetch_add(&pool->counters.calls, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&pool->counters.ns, now - start, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&stat->calls, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&stat->ns, now - start, __ATOMIC_RELAXED);
 	return rc;
+}
+
+void gp_call_figures(struct gp_pool *pool,
+		     struct gp_call_stat figures[GP_TIMED_COUNT])
+{
+	for (int i = 0; i < GP_TIMED_COUNT; i++) {
+		const struct gp_call_stat *stat = &pool->counters.of[i];
+
+		figures[i].calls =
+			__atomic_load_n(&stat->calls, __ATOMIC_RELAXED);
+		figures[i].ns = __atomic_load_n(&stat->ns, __ATOMIC_RELAXED);
+	}
 }
 
 int gp_call_reserve(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
 {
 	uint64_t start = begin(pool);
 
-	return end(pool, start,
+	return end(pool, GP_TIMED_reserve, start,
 		   pool->driver.ops->reserve(pool->driver.dev, bytes, va));
 }
 
@@ -31,7 +45,7 @@ int gp_call_unreserve(struct gp_pool *pool, uint64_t va, uint64_t bytes)
 {
 	uint64_t start = begin(pool);
 
-	return end(pool, start,
+	return end(pool, GP_TIMED_unreserve, start,
 		   pool->driver.ops->unreserve(pool->driver.dev, va, bytes));
 }
 
@@ -39,7 +53,7 @@ int gp_call_create(struct gp_pool *pool, uint64_t bytes, uint64_t *handle)
 {
 	uint64_t start = begin(pool);
 
-	return end(pool, start,
+	return end(pool, GP_TIMED_create, start,
 		   pool->driver.ops->create(pool->driver.dev, bytes, handle));
 }
 
@@ -47,7 +61,7 @@ int gp_call_release(struct gp_pool *pool, uint64_t handle, uint64_t bytes)
 {
 	uint64_t start = begin(pool);
 
-	return end(pool, start,
+	return end(pool, GP_TIMED_release, start,
 		   pool->driver.ops->release(pool->driver.dev, handle, bytes));
 }
 
@@ -56,7 +70,7 @@ int gp_call_map(struct gp_pool *pool, uint64_t va, uint64_t bytes,
 {
 	uint64_t start = begin(pool);
 
-	return end(pool, start,
+	return end(pool, GP_TIMED_map, start,
 		   pool->driver.ops->map(pool->driver.dev, va, bytes, handle));
 }
 
@@ -64,7 +78,7 @@ int gp_call_set_access(struct gp_pool *pool, uint64_t va, uint64_t bytes)
 {
 	uint64_t start = begin(pool);
 
-	return end(pool, start,
+	return end(pool, GP_TIMED_set_access, start,
 		   pool->driver.ops->set_access(pool->driver.dev, va, bytes));
 }
 
@@ -72,7 +86,7 @@ int gp_call_unmap(struct gp_pool *pool, uint64_t va, uint64_t bytes)
 {
 	uint64_t start = begin(pool);
 
-	return end(pool, start,
+	return end(pool, GP_TIMED_unmap, start,
 		   pool->driver.ops->unmap(pool->driver.dev, va, bytes));
 }
 
@@ -81,7 +95,7 @@ int gp_call_segment_alloc(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
 	uint64_t start = begin(pool);
 
 	return end(
-		pool, start,
+		pool, GP_TIMED_segment_alloc, start,
 		pool->driver.ops->segment_alloc(pool->driver.dev, bytes, va));
 }
 
@@ -89,7 +103,7 @@ int gp_call_segment_free(struct gp_pool *pool, uint64_t va, uint64_t bytes)
 {
 	uint64_t start = begin(pool);
 
-	return end(pool, start,
+	return end(pool, GP_TIMED_segment_free, start,
 		   pool->driver.ops->segment_free(pool->driver.dev, va, bytes));
 }
 

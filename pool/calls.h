@@ -9,10 +9,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "stats/pool_stats.h"
+
 struct gp_pool;
 
 struct gp_call_counters {
-	uint64_t calls, ns; /* atomic */
+	struct gp_call_stat of[GP_TIMED_COUNT]; /* atomic */
 };
 
 int gp_call_reserve(struct gp_pool *pool, uint64_t bytes, uint64_t *va);
@@ -27,5 +29,9 @@ int gp_call_segment_alloc(struct gp_pool *pool, uint64_t bytes, uint64_t *va);
 int gp_call_segment_free(struct gp_pool *pool, uint64_t va, uint64_t bytes);
 
 uint64_t gp_call_now(struct gp_pool *pool);
+
+/* What the calls so far took. Any thread. */
+void gp_call_figures(struct gp_pool *pool,
+		     struct gp_call_stat figures[GP_TIMED_COUNT]);
 
 #endif

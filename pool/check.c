@@ -24,14 +24,27 @@ void gp_check_fail(struct gp_check *c, const char *format, ...)
 	va_end(args);
 }
 
+static void add_live(struct gp_check *c, const struct gp_block *b)
+{
+	const uint64_t amounts[GP_M_LARGE] = {
+		[GP_M_ALLOCATED] = gp_block_bytes(b),
+		[GP_M_REQUESTED] =
+			__atomic_load_n(&b->requested, __ATOMIC_RELAXED),
+		[GP_M_COUNT] = 1,
+	};
+
+	for (int m = 0; m < GP_M_LARGE; m++) {
+		c->live[m] += amounts[m];
+		if (gp_block_bytes(b) >= GP_LARGE_FROM)
+			c->live[GP_M_LARGE + m] += amounts[m];
+	}
+}
+
 void gp_check_block(struct gp_check *c, struct gp_block *b)
 {
 	switch (gp_block_state(b)) {
 	case GP_LIVE:
-		c->live++;
-		c->live_granules += b->granules;
-		c->live_requested +=
-			__atomic_load_n(&b->requested, __ATOMIC_RELAXED);
+		add_live(c, b);
 		if (b->owner >= c->pool->num_caches)
 			gp_check_fail(c, "block %llu has no such owner",
 				      (ull)gp_block_granule(b));
@@ -165,11 +178,6 @@ static void check_sums(struct gp_check *c)
 {
 	const struct gp_pool *pool = c->pool;
 	int64_t sum[GP_M_NUM], levels[GP_M_NUM];
-	uint64_t expected[GP_M_NUM] = {
-		[GP_M_ALLOCATED] = c->live_granules << GP_GRANULE_SHIFT,
-		[GP_M_REQUESTED] = c->live_requested,
-		[GP_M_COUNT] = c->live,
-	};
 
 	gp_tally_levels(&pool->tally, sum);
 	for (uint32_t i = 1; i < pool->num_caches; i++) {
@@ -180,9 +188,9 @@ static void check_sums(struct gp_check *c)
 	for (int m = 0; m < GP_M_NUM; m++) {
 		uint64_t now = pool->account.sum[m].current + (uint64_t)sum[m];
 
-		if (now != expected[m])
+		if (now != c->live[m])
 			gp_check_fail(c, "measure %d is %llu, blocks say %llu",
-				      m, (ull)now, (ull)expected[m]);
+				      m, (ull)now, (ull)c->live[m]);
 	}
 }
 

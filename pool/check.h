@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "pool/account.h"
+
 struct gp_block;
 struct gp_pool;
 
@@ -20,7 +22,7 @@ struct gp_check {
 	int rc;
 
 	/* Sums over all blocks, by state where not said otherwise. */
-	uint64_t live, live_granules, live_requested;
+	uint64_t live[GP_M_NUM];             /* by measure */
 	uint64_t free_ranges, free_granules; /* tiles */
 	uint64_t small_free, small_granules; /* in slabs */
 	uint64_t vacant, slabs, stuck, aside, cached, held;

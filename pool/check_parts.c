@@ -173,6 +173,20 @@ static void check_map(struct gp_check *c, struct sums *sums)
 	}
 }
 
+/* What counts for neither class was never mapped. */
+static void check_classes(struct gp_check *c)
+{
+	const struct gp_account *a = &c->pool->account;
+	uint64_t reserved = a->reserved.current;
+	uint64_t orphans = c->pool->backing.orphan_granules << GP_GRANULE_SHIFT;
+	uint64_t classes = a->class_reserved[GP_CLASS_SMALL].current +
+			   a->class_reserved[GP_CLASS_LARGE].current;
+
+	if (classes > reserved || classes + orphans < reserved)
+		gp_check_fail(c, "%llu bytes by class, %llu reserved",
+			      (ull)classes, (ull)reserved);
+}
+
 void gp_check_handles(struct gp_check *c)
 {
 	const struct gp_backing *backing = &c->pool->backing;
@@ -211,6 +225,7 @@ void gp_check_handles(struct gp_check *c)
 							 << GP_GRANULE_SHIFT ||
 	    c->pool->account.segments.current != backing->count)
 		gp_check_fail(c, "reserved bytes differ from the handles");
+	check_classes(c);
 }
 
 /* ---- lists -------------------------------------------------------------------- */

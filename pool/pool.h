@@ -124,9 +124,26 @@ uint64_t gp_pool_trim(struct gp_pool *pool, uint64_t bytes);
  * Never blocks a thread of the program for longer than one driver call. */
 void gp_pool_tick(struct gp_pool *pool);
 
+/* What threads keep for themselves goes where everybody finds it, so that the
+ * figures of free memory are what a request would see. */
+void gp_pool_collect(struct gp_pool *pool);
+
 /* A consistent picture of the pool. Takes no lock that a program thread may
  * hold across a driver call. */
 void gp_pool_get_stats(struct gp_pool *pool, struct gp_pool_stats *stats);
+
+/* Every peak becomes what is there now. */
+void gp_pool_reset_peaks(struct gp_pool *pool);
+
+/* The highest of a stretch of the program's run. */
+struct gp_section_peak {
+	uint64_t allocated, reserved; /* bytes, at one time each */
+};
+
+/* The peaks since the last call with `begin`, or since the pool was made; with
+ * `begin` a new stretch starts. */
+void gp_pool_section(struct gp_pool *pool, bool begin,
+		     struct gp_section_peak *peak);
 
 /* Check every invariant: each block in exactly one list, ranges disjoint and
  * covering, counters equal to sums. 0, or -EINVAL with a sentence in why. */

@@ -147,7 +147,7 @@ static bool give_back(struct gp_pool *pool, uint32_t granules)
 static bool rather_wait(struct gp_pool *pool, uint32_t granules)
 {
 	const struct gp_account *account = &pool->account;
-	uint64_t live = account->sum[GP_M_ALLOCATED].peak;
+	uint64_t live = account->most_live;
 	uint64_t bytes = (uint64_t)granules << GP_GRANULE_SHIFT;
 
 	return pool->backing.idle_granules >= granules &&

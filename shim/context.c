@@ -238,13 +238,8 @@ static void describe(struct gp_report_pool *pool,
 	memcpy(pool->device_name, context->name, sizeof(pool->device_name));
 	pool->total_bytes = context->cuda.driver.total_bytes;
 	pool->free_bytes = GP_UNKNOWN;
+	gp_pool_collect(context->pool);
 	gp_pool_get_stats(context->pool, &pool->stats);
-}
-
-static void drop(struct gp_stat *stat)
-{
-	stat->freed += stat->current;
-	stat->current = 0;
 }
 
 /* The context took all its memory with it. */
@@ -257,12 +252,7 @@ static void retire(const struct gp_context *context)
 	describe(to, context);
 	if (!to->stats.num_alloc_calls)
 		return;
-#define X(name, unit, help) drop(&to->stats.name);
-	GP_POOL_GAUGES(X)
-#undef X
-#define X(name, unit, help) to->stats.name = 0;
-	GP_POOL_LEVELS(X)
-#undef X
+	gp_pool_stats_drop(&to->stats);
 	num_retired++;
 }
 

@@ -36,6 +36,7 @@ void gp_report_sum(const struct gp_report *report,
 		totals->cached += stats->cached_bytes;
 		totals->num_ooms += stats->num_ooms;
 		totals->driver_ns += stats->driver_ns;
+		totals->saved_ns += stats->saved_ns;
 	}
 	for (int kind = 0; kind < GP_KIND_COUNT; kind++) {
 		const uint64_t bytes = report->kinds[kind].bytes.current;

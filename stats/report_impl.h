@@ -11,7 +11,7 @@
  * there is one pool; the text says so. */
 struct gp_report_totals {
 	struct gp_stat allocated, reserved, allocation;
-	uint64_t cached, num_ooms, driver_ns;
+	uint64_t cached, num_ooms, driver_ns, saved_ns;
 	uint64_t passthrough_device, passthrough_host; /* bytes now */
 };
 
@@ -26,6 +26,8 @@ void gp_report_summary(struct gp_emit *emit, const struct gp_report *report,
 		       const struct gp_report_totals *totals);
 /* report_oom.c: the first paragraph of an OOM report */
 void gp_report_oom(struct gp_emit *emit, const struct gp_report *report);
+/* report_gauges.c: the first table of a pool, and PyTorch's keys */
+void gp_report_gauges(struct gp_emit *emit, const struct gp_pool_stats *stats);
 /* report_pool.c: one pool's tables */
 void gp_report_pool(struct gp_emit *emit, const struct gp_report_pool *pool);
 /* report.c: the name without directories, " (deleted)" dropped */

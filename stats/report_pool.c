@@ -3,8 +3,6 @@
  */
 #include "stats/report_impl.h"
 
-/* Four columns of 14 behind a label: 78 of a page's 80. */
-#define LABEL      22
 #define CELL       14
 /* Labels that are a sentence's worth, and one or two columns. */
 #define LONG_LABEL 46
@@ -34,46 +32,6 @@ static void title(struct gp_emit *emit, const struct gp_report_pool *pool)
 	gp_emit_gap(emit);
 }
 
-struct stat_keys {
-	const char *current, *peak, *allocated, *freed;
-};
-
-static void gauge(struct gp_emit *emit, const char *label, enum gp_unit unit,
-		  const struct stat_keys *keys, const struct gp_stat *stat)
-{
-	gp_emit_row(emit, label, LABEL, CELL);
-	gp_emit_number(emit, keys->current, unit, stat->current);
-	gp_emit_number(emit, keys->peak, unit, stat->peak);
-	gp_emit_number(emit, keys->allocated, unit, stat->allocated);
-	gp_emit_number(emit, keys->freed, unit, stat->freed);
-	gp_emit_line(emit);
-}
-
-/* What the page calls them; a gauge without a label does not build. */
-#define LABEL_allocated_bytes "Allocated"
-#define LABEL_requested_bytes "Requested"
-#define LABEL_reserved_bytes  "Reserved"
-#define LABEL_allocation      "Allocations"
-#define LABEL_segment         "Handles or segments"
-
-static void gauges(struct gp_emit *emit, const struct gp_pool_stats *stats)
-{
-	gp_emit_row(emit, "", LABEL, CELL);
-	gp_emit_cell(emit, "now");
-	gp_emit_cell(emit, "peak");
-	gp_emit_cell(emit, "total taken");
-	gp_emit_cell(emit, "total freed");
-	gp_emit_line(emit);
-#define X(name, unit, help)                                        \
-	gauge(emit, LABEL_##name, GP_UNIT_##unit,                  \
-	      &(const struct stat_keys){                           \
-		      #name ".all.current", #name ".all.peak",     \
-		      #name ".all.allocated", #name ".all.freed"}, \
-	      &stats->name);
-	GP_POOL_GAUGES(X)
-#undef X
-}
-
 static void share(struct gp_emit *emit, const char *label, const char *key,
 		  const char *percent_key, uint64_t part, uint64_t whole)
 {
@@ -81,6 +39,18 @@ static void share(struct gp_emit *emit, const char *label, const char *key,
 	gp_emit_number(emit, key, GP_UNIT_BYTES, part);
 	gp_emit_number(emit, percent_key, GP_UNIT_PERCENT,
 		       gp_percent(part, whole));
+	gp_emit_line(emit);
+}
+
+/* The gauge has its keys among PyTorch's. */
+static void bound(struct gp_emit *emit, const struct gp_stat *stat,
+		  uint64_t cached)
+{
+	gp_emit_row(emit, "  beside what is in use: can do neither", LONG_LABEL,
+		    CELL);
+	gp_emit_again(emit, GP_UNIT_BYTES, stat->current);
+	gp_emit_number(emit, "inactive_split_percent", GP_UNIT_PERCENT,
+		       gp_percent(stat->current, cached));
 	gp_emit_line(emit);
 }
 
@@ -103,9 +73,22 @@ static void fragmentation(struct gp_emit *emit,
 	      "rounding_percent", stats->rounding_bytes, reserved);
 	share(emit, "  cached, free for the next request", "cached_bytes",
 	      "cached_percent", stats->cached_bytes, reserved);
-	share(emit, "  largest free range, and its share of cached",
-	      "largest_free_bytes", "largest_free_percent",
-	      stats->largest_free_bytes, stats->cached_bytes);
+	gp_emit_gap(emit);
+	gp_emit_row(emit, "Of the cached memory", LONG_LABEL, CELL);
+	gp_emit_line(emit);
+	share(emit, "  in whole handles: can move, or be given back",
+	      "movable_bytes", "movable_percent", stats->movable_bytes,
+	      stats->cached_bytes);
+	bound(emit, &stats->inactive_split_bytes, stats->cached_bytes);
+	share(emit, "  largest free range", "largest_free_bytes",
+	      "largest_free_percent", stats->largest_free_bytes,
+	      stats->cached_bytes);
+	share(emit, "  not in it: external fragmentation",
+	      "external_fragmentation_bytes", "external_fragmentation_percent",
+	      stats->cached_bytes > stats->largest_free_bytes
+		      ? stats->cached_bytes - stats->largest_free_bytes
+		      : 0,
+	      stats->cached_bytes);
 	gp_emit_row(emit, "  free ranges", LONG_LABEL, CELL);
 	gp_emit_number(emit, "free_ranges", GP_UNIT_COUNT, stats->free_ranges);
 	gp_emit_line(emit);
@@ -119,6 +102,21 @@ static void counter(struct gp_emit *emit, const char *label, const char *key,
 	gp_emit_line(emit);
 }
 
+/* Call by call, in JSON only. */
+static void driver_calls(struct gp_emit *emit,
+			 const struct gp_pool_stats *stats)
+{
+	gp_emit_hide(emit, true);
+#define X(name, function)                                             \
+	gp_emit_number(emit, "driver." #name ".calls", GP_UNIT_COUNT, \
+		       stats->calls[GP_TIMED_##name].calls);          \
+	gp_emit_number(emit, "driver." #name ".ns", GP_UNIT_NS,       \
+		       stats->calls[GP_TIMED_##name].ns);
+	GP_TIMED_CALLS(X)
+#undef X
+	gp_emit_hide(emit, false);
+}
+
 static void counters(struct gp_emit *emit, const struct gp_pool_stats *stats)
 {
 	gp_emit_gap(emit);
@@ -126,13 +124,18 @@ static void counters(struct gp_emit *emit, const struct gp_pool_stats *stats)
 	counter(emit, help, #name, GP_UNIT_##unit, stats->name);
 	GP_POOL_COUNTERS(X)
 #undef X
+	counter(emit, "driver time saved, estimated", "saved_ns", GP_UNIT_NS,
+		stats->saved_ns);
+	counter(emit, "hit rate", "hit_rate_percent", GP_UNIT_PERCENT,
+		gp_percent(stats->num_hits, stats->num_alloc_calls));
+	driver_calls(emit, stats);
 }
 
 void gp_report_pool(struct gp_emit *emit, const struct gp_report_pool *pool)
 {
 	gp_emit_object(emit, NULL);
 	title(emit, pool);
-	gauges(emit, &pool->stats);
+	gp_report_gauges(emit, &pool->stats);
 	fragmentation(emit, &pool->stats);
 	counters(emit, &pool->stats);
 	gp_emit_close(emit);

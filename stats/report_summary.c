@@ -89,6 +89,10 @@ static void saved(struct gp_emit *emit, const struct gp_report *report,
 	gp_emit_words(emit, report->driver_calls == 1 ? "time" : "times");
 	gp_emit_words(emit, "to get or give back memory, which took");
 	gp_emit_number(emit, "driver_ns", GP_UNIT_NS, totals->driver_ns);
+	gp_emit_hide(emit, report->calls_saved == 0 || totals->saved_ns == 0);
+	gp_emit_words(emit, "; the calls not made would have taken about");
+	gp_emit_number(emit, "saved_ns", GP_UNIT_NS, totals->saved_ns);
+	gp_emit_hide(emit, report->calls_saved == 0);
 	gp_emit_words(emit, ".");
 	gp_emit_hide(emit, totals->num_ooms == 0);
 	gp_emit_number(emit, "num_ooms", GP_UNIT_COUNT, totals->num_ooms);

@@ -42,6 +42,19 @@ static void fill_pool(struct gp_report_pool *pool)
 		5 * GIB - 12345678, 11 * GIB, 890 * GIB, 885 * GIB + 12345678};
 	stats->reserved_bytes =
 		(struct gp_stat){6 * GIB, 13 * GIB, 14 * GIB, 8 * GIB};
+	stats->active_bytes = stats->allocated_bytes;
+	stats->active_bytes.current += 3 * MIB;
+	stats->allocated_bytes_small =
+		(struct gp_stat){301 * MIB, 302 * MIB, 40 * GIB, 39 * GIB};
+	stats->allocated_bytes_large = (struct gp_stat){
+		4 * GIB, 12 * GIB + 1 * MIB, 860 * GIB, 856 * GIB};
+	stats->inactive_split_bytes =
+		(struct gp_stat){317 * MIB, 400 * MIB, 900 * MIB, 583 * MIB};
+	stats->movable_bytes = 1 * GIB - 317 * MIB;
+	stats->max_split_size = UINT64_MAX;
+	for (int i = 0; i < GP_TIMED_COUNT; i++)
+		stats->calls[i] = (struct gp_call_stat){n += 11, n += 1700};
+	stats->saved_ns = 91234567891;
 	stats->allocation = (struct gp_stat){57, 1234, 2080557, 2080500};
 	stats->segment = (struct gp_stat){31, 93, 124, 94};
 	stats->rounding_bytes = 12345678;
@@ -49,6 +62,7 @@ static void fill_pool(struct gp_report_pool *pool)
 	stats->largest_free_bytes = 701 * MIB;
 	stats->driver_ns = 12345678;
 	stats->num_ooms = 2;
+	stats->num_hits = 2222;
 }
 
 struct gp_report *sample_report(enum gp_report_reason reason)
