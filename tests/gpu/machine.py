@@ -157,7 +157,8 @@ _build_lock = threading.Lock()
 def _newest(source):
     """When the source, or a header that it may include, was changed last."""
     return max(os.path.getmtime(path) for path in [source] + glob.glob(
-        os.path.join(glob.escape(os.path.dirname(source)), "*.*h")))
+        os.path.join(glob.escape(os.path.dirname(source)), "**", "*.*h"),
+        recursive=True))
 
 
 def build(source, output, command):

@@ -20,6 +20,7 @@ import time
 
 import common
 import machine
+import order_cases
 import reports
 from common import Run
 from machine import Failure, Skip
@@ -36,7 +37,7 @@ class Context:
         self.programs = os.path.join(self.build, "gpu")
         self.out = common.out_dir(args.out, "gpu-test")
         self.quick, self.timeout = args.quick, args.timeout
-        self.prefix = args.install
+        self.prefix, self.seconds = args.install, args.seconds
         self._plain, self._lock = {}, threading.Lock()
 
     def log(self, case, name):
@@ -302,7 +303,7 @@ CASES = [("c-static", c_static), ("c-shared", c_shared),
          ("streams-static", streams_static),
          ("streams-shared", streams_shared), ("usr1", usr1),
          ("handler-before", handler_before), ("handler-after", handler_after),
-         ("install", install)]
+         ("install", install)] + order_cases.CASES
 
 
 # ---- running them ------------------------------------------------------------
@@ -356,6 +357,8 @@ def main():
                         help="limit for one run of a program (default 150)")
     parser.add_argument("--jobs", "-j", type=int, default=1,
                         help="cases at a time (the times then mean little)")
+    parser.add_argument("--seconds", type=int, default=30, metavar="S",
+                        help="how long order-fuzz goes on (default 30)")
     parser.add_argument("--install", nargs="?", const="/usr/local",
                         metavar="PREFIX", help="also make install there "
                         "(default /usr/local) and preload by bare name")

@@ -1,6 +1,7 @@
 /*
- * What the programs here share: calls that must succeed, random numbers, a
- * pattern, waiting on the device, options.
+ * What the programs here share: calls that must succeed (exit status 3; 1 for
+ * a kernel's assert), random numbers, a pattern, waiting on the device,
+ * options.
  */
 #ifndef GPU_CUH
 #define GPU_CUH
@@ -24,7 +25,7 @@ inline void check(cudaError_t status, const char *what, const char *file,
 		return;
 	fprintf(stderr, "%s:%d: %s: %s\n", file, line, what,
 		cudaGetErrorString(status));
-	_Exit(3);
+	_Exit(status == cudaErrorAssert ? 1 : 3);
 }
 
 struct Random {
@@ -58,6 +59,7 @@ __host__ __device__ inline uint32_t pattern(uint32_t key, uint32_t i)
 	return x * 2246822519u;
 }
 
+#ifdef __CUDACC__
 __device__ inline uint64_t device_ns()
 {
 	uint64_t ns;
@@ -83,6 +85,7 @@ __device__ inline void add_to(Count *sum, Count value)
 	if (threadIdx.x % 32 == 0 && value)
 		atomicAdd(sum, value);
 }
+#endif
 
 constexpr unsigned kBlockSize = 256;
 
