@@ -37,14 +37,14 @@ struct gp_driver_ops {
 	int (*unmap)(void *dev, uint64_t va, uint64_t bytes);
 
 	/* Plain driver allocations, for devices without virtual memory and
-	 * for expandable_segments:False. segment_free waits as cuMemFree. */
+	 * for expandable_segments:False. Nothing uses what segment_free gives
+	 * back; it need not wait for anything else. */
 	int (*segment_alloc)(void *dev, uint64_t bytes, uint64_t *va);
 	int (*segment_free)(void *dev, uint64_t va, uint64_t bytes);
 
-	/* Wait on the host for all work of the context. */
+	/* Wait on the host for all work of the context. While a stream of it
+	 * captures it may not be possible. */
 	int (*sync)(void *dev);
-	/* True while a stream of the context captures: sync is not allowed. */
-	bool (*capturing)(void *dev);
 	/* Monotonic clock, ns. */
 	uint64_t (*now)(void *dev);
 };

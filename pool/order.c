@@ -91,8 +91,6 @@ static inline int sync_context(struct gp_order *order)
 	int rc;
 
 	gp_rank_assert_none();
-	if (driver->ops->capturing(driver->dev))
-		return -EBUSY;
 	rc = driver->ops->sync(driver->dev);
 	if (!rc)
 		gp_order_max(&order->done, covered);

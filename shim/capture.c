@@ -1,12 +1,14 @@
 /*
- * Captures by origin stream. One is entered before the driver begins it, so
- * that no free of another thread can wait for the context in between, which
- * would invalidate it. It ends with cuStreamEndCapture, whatever that answers
+ * Captures by origin stream. One is entered before the driver begins it, and
+ * begins only when nobody waits for a whole context: a wait that met it would
+ * invalidate it. It ends with cuStreamEndCapture, whatever that answers
  * unless it left the capture alone, or with its stream.
  */
 #include <pthread.h>
 
+#include "pool/order.h"
 #include "shim/capture.h"
+#include "shim/context.h"
 #include "shim/follow.h"
 #include "shim/state.h"
 #include "stats/log.h"
@@ -29,15 +31,51 @@ static int num_captures;
  * capturing. Guarded by lock. */
 static int num_untracked;
 
+/* Waits for contexts under way. Atomic; counted before gp_captures is looked
+ * at, as captures are before it is. */
+static unsigned num_waits;
+static pthread_cond_t no_waits = PTHREAD_COND_INITIALIZER;
+
 static void publish(void)
 {
 	__atomic_store_n(&gp_captures, num_captures + num_untracked,
-			 __ATOMIC_RELEASE);
+			 __ATOMIC_SEQ_CST);
+}
+
+bool gp_capture_hold_off(CUcontext context)
+{
+	__atomic_add_fetch(&num_waits, 1, __ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(&gp_captures, __ATOMIC_SEQ_CST) ||
+	    !gp_capture_in(context))
+		return true;
+	gp_capture_go_on();
+	return false;
+}
+
+void gp_capture_go_on(void)
+{
+	if (__atomic_sub_fetch(&num_waits, 1, __ATOMIC_SEQ_CST) ||
+	    !__atomic_load_n(&gp_captures, __ATOMIC_SEQ_CST))
+		return;
+	pthread_mutex_lock(&lock);
+	pthread_cond_broadcast(&no_waits);
+	pthread_mutex_unlock(&lock);
 }
 
 static bool follows(void)
 {
 	return __atomic_load_n(&gp_work_on, __ATOMIC_RELAXED) != 0;
+}
+
+/* Frees are going to wait while this captures. */
+static void prepare(void)
+{
+	struct gp_context *context = gp_running() ? gp_context_current() : NULL;
+
+	if (context && context->pool &&
+	    __atomic_load_n(&gp_pool_order(context->pool)->sync,
+			    __ATOMIC_RELAXED))
+		gp_cuda_keep_spare(&context->cuda);
 }
 
 static CUstream named(CUstream stream, CUstream otherwise)
@@ -49,6 +87,7 @@ static struct gp_slot *begun(CUstream stream, CUstream otherwise)
 {
 	CUcontext context = NULL;
 
+	prepare();
 	gp_real()->cuCtxGetCurrent(&context);
 	pthread_mutex_lock(&lock);
 	if (num_captures < MAX_CAPTURES) {
@@ -59,6 +98,8 @@ static struct gp_slot *begun(CUstream stream, CUstream otherwise)
 		num_untracked++;
 	}
 	publish();
+	while (__atomic_load_n(&num_waits, __ATOMIC_SEQ_CST))
+		pthread_cond_wait(&no_waits, &lock);
 	pthread_mutex_unlock(&lock);
 	return follows() ? gp_follow_capture(named(stream, otherwise)) : NULL;
 }

@@ -22,6 +22,12 @@ static inline bool gp_capture_any(void)
 /* True while a stream of `context` captures. Thread-safe. */
 bool gp_capture_in(CUcontext context);
 
+/* Around a wait for all of `context`, which would end a capture. False: one is
+ * under way; do not wait, nor call end. Between the two none begins: who would
+ * begin one waits. Thread-safe. */
+bool gp_capture_hold_off(CUcontext context);
+void gp_capture_go_on(void);
+
 /* The context is gone, and with it its captures. */
 void gp_capture_forget(CUcontext context);
 

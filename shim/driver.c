@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "shim/capture.h"
-#include "shim/driver.h"
+#include "shim/driver_impl.h"
 
 static __thread CUresult last_error;
 static __thread const char *last_call = "no call";
@@ -23,7 +23,7 @@ const char *gp_cuda_last_call(void)
 	return last_call;
 }
 
-static int to_errno(CUresult rc, const char *call)
+int gp_cuda_errno(CUresult rc, const char *call)
 {
 	if (rc == CUDA_SUCCESS)
 		return 0;
@@ -41,7 +41,7 @@ static int reserve(void *dev, uint64_t bytes, uint64_t *va)
 {
 	const struct gp_cuda_driver *cuda = dev;
 	CUdeviceptr address;
-	int rc = to_errno(
+	int rc = gp_cuda_errno(
 		gp_real()->cuMemAddressReserve(&address, bytes,
 					       cuda->driver.granularity, 0, 0),
 		"cuMemAddressReserve");
@@ -54,16 +54,17 @@ static int reserve(void *dev, uint64_t bytes, uint64_t *va)
 static int unreserve(void *dev, uint64_t va, uint64_t bytes)
 {
 	(void)dev;
-	return to_errno(gp_real()->cuMemAddressFree(va, bytes),
-			"cuMemAddressFree");
+	return gp_cuda_errno(gp_real()->cuMemAddressFree(va, bytes),
+			     "cuMemAddressFree");
 }
 
 static int create(void *dev, uint64_t bytes, uint64_t *handle)
 {
 	const struct gp_cuda_driver *cuda = dev;
 	CUmemGenericAllocationHandle made;
-	int rc = to_errno(gp_real()->cuMemCreate(&made, bytes, &cuda->prop, 0),
-			  "cuMemCreate");
+	int rc = gp_cuda_errno(
+		gp_real()->cuMemCreate(&made, bytes, &cuda->prop, 0),
+		"cuMemCreate");
 
 	if (!rc)
 		*handle = made;
@@ -74,14 +75,14 @@ static int release(void *dev, uint64_t handle, uint64_t bytes)
 {
 	(void)dev;
 	(void)bytes;
-	return to_errno(gp_real()->cuMemRelease(handle), "cuMemRelease");
+	return gp_cuda_errno(gp_real()->cuMemRelease(handle), "cuMemRelease");
 }
 
 static int map(void *dev, uint64_t va, uint64_t bytes, uint64_t handle)
 {
 	(void)dev;
-	return to_errno(gp_real()->cuMemMap(va, bytes, 0, handle, 0),
-			"cuMemMap");
+	return gp_cuda_errno(gp_real()->cuMemMap(va, bytes, 0, handle, 0),
+			     "cuMemMap");
 }
 
 static int set_access(void *dev, uint64_t va, uint64_t bytes)
@@ -92,20 +93,20 @@ static int set_access(void *dev, uint64_t va, uint64_t bytes)
 		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
 	};
 
-	return to_errno(gp_real()->cuMemSetAccess(va, bytes, &access, 1),
-			"cuMemSetAccess");
+	return gp_cuda_errno(gp_real()->cuMemSetAccess(va, bytes, &access, 1),
+			     "cuMemSetAccess");
 }
 
 static int unmap(void *dev, uint64_t va, uint64_t bytes)
 {
 	(void)dev;
-	return to_errno(gp_real()->cuMemUnmap(va, bytes), "cuMemUnmap");
+	return gp_cuda_errno(gp_real()->cuMemUnmap(va, bytes), "cuMemUnmap");
 }
 
-/* Runs `body` with the pool's context current on this thread. */
-static CUresult
-in_context(const struct gp_cuda_driver *cuda,
-	   CUresult (*body)(const struct gp_real *real, void *arg), void *arg)
+CUresult gp_cuda_in_context(const struct gp_cuda_driver *cuda,
+			    CUresult (*body)(const struct gp_real *real,
+					     void *arg),
+			    void *arg)
 {
 	const struct gp_real *real = gp_real();
 	CUcontext current = NULL;
@@ -121,60 +122,6 @@ in_context(const struct gp_cuda_driver *cuda,
 	rc = body(real, arg);
 	real->cuCtxPopCurrent_v2(&current);
 	return rc;
-}
-
-struct segment {
-	uint64_t bytes;
-	CUdeviceptr address;
-};
-
-static CUresult segment_alloc_body(const struct gp_real *real, void *arg)
-{
-	struct segment *segment = arg;
-
-	return real->cuMemAlloc_v2(&segment->address, segment->bytes);
-}
-
-static int segment_alloc(void *dev, uint64_t bytes, uint64_t *va)
-{
-	struct segment segment = {.bytes = bytes};
-	int rc = to_errno(in_context(dev, segment_alloc_body, &segment),
-			  "cuMemAlloc_v2");
-
-	if (!rc)
-		*va = segment.address;
-	return rc;
-}
-
-static CUresult segment_free_body(const struct gp_real *real, void *arg)
-{
-	return real->cuMemFree_v2(((struct segment *)arg)->address);
-}
-
-static int segment_free(void *dev, uint64_t va, uint64_t bytes)
-{
-	struct segment segment = {.bytes = bytes, .address = va};
-
-	return to_errno(in_context(dev, segment_free_body, &segment),
-			"cuMemFree_v2");
-}
-
-static CUresult sync_body(const struct gp_real *real, void *arg)
-{
-	(void)arg;
-	return real->cuCtxSynchronize();
-}
-
-static int sync_context(void *dev)
-{
-	return to_errno(in_context(dev, sync_body, NULL), "cuCtxSynchronize");
-}
-
-static bool capturing(void *dev)
-{
-	const struct gp_cuda_driver *cuda = dev;
-
-	return gp_capture_in(cuda->context);
 }
 
 static uint64_t now(void *dev)
@@ -194,36 +141,18 @@ static const struct gp_driver_ops cuda_ops = {
 	.map = map,
 	.set_access = set_access,
 	.unmap = unmap,
-	.segment_alloc = segment_alloc,
-	.segment_free = segment_free,
-	.sync = sync_context,
-	.capturing = capturing,
+	.segment_alloc = gp_cuda_segment_alloc,
+	.segment_free = gp_cuda_segment_free,
+	.sync = gp_cuda_sync,
 	.now = now,
 };
 
 /* ---- streams and events ------------------------------------------------------ */
 
-/* What a thread that captures must do before calls that touch no captured
- * stream. */
-struct ease {
-	CUstreamCaptureMode mode;
-	bool on;
-};
-
-static inline struct ease ease(void)
+static inline int eased(struct gp_ease *e, CUresult rc)
 {
-	struct ease e = {.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
-
-	e.on = gp_capture_any() && gp_real()->cuThreadExchangeStreamCaptureMode(
-					   &e.mode) == CUDA_SUCCESS;
-	return e;
-}
-
-static inline int eased(struct ease *e, CUresult rc)
-{
-	if (e->on)
-		gp_real()->cuThreadExchangeStreamCaptureMode(&e->mode);
-	return to_errno(rc, "a call on streams or events");
+	gp_unease(e);
+	return gp_cuda_errno(rc, "a call on streams or events");
 }
 
 struct stream_call {
@@ -241,8 +170,8 @@ static CUresult event_create_body(const struct gp_real *real, void *arg)
 static int event_create(void *dev, uint64_t *event)
 {
 	struct stream_call call = {.event = NULL};
-	struct ease e = ease();
-	int rc = eased(&e, in_context(dev, event_create_body, &call));
+	struct gp_ease e = gp_ease();
+	int rc = eased(&e, gp_cuda_in_context(dev, event_create_body, &call));
 
 	*event = (uintptr_t)call.event;
 	return rc;
@@ -272,10 +201,10 @@ static int record(void *dev, uint64_t event, uint64_t stream)
 {
 	struct stream_call call = {.event = (CUevent)event,
 				   .stream = (CUstream)stream};
-	struct ease e = ease();
+	struct gp_ease e = gp_ease();
 
 	return eased(&e, is_default(stream)
-				 ? in_context(dev, record_body, &call)
+				 ? gp_cuda_in_context(dev, record_body, &call)
 				 : record_body(gp_real(), &call));
 }
 
@@ -283,15 +212,16 @@ static int wait(void *dev, uint64_t stream, uint64_t event)
 {
 	struct stream_call call = {.event = (CUevent)event,
 				   .stream = (CUstream)stream};
-	struct ease e = ease();
+	struct gp_ease e = gp_ease();
 
-	return eased(&e, is_default(stream) ? in_context(dev, wait_body, &call)
-					    : wait_body(gp_real(), &call));
+	return eased(&e, is_default(stream)
+				 ? gp_cuda_in_context(dev, wait_body, &call)
+				 : wait_body(gp_real(), &call));
 }
 
 static int query(void *dev, uint64_t event)
 {
-	struct ease e = ease();
+	struct gp_ease e = gp_ease();
 	CUresult rc = gp_real()->cuEventQuery((CUevent)event);
 
 	(void)dev;
@@ -304,7 +234,7 @@ static int query(void *dev, uint64_t event)
 
 static int event_sync(void *dev, uint64_t event)
 {
-	struct ease e = ease();
+	struct gp_ease e = gp_ease();
 
 	(void)dev;
 	return eased(&e, gp_real()->cuEventSynchronize((CUevent)event));
@@ -321,8 +251,8 @@ static int stream_create(void *dev, bool blocking, uint64_t *stream)
 {
 	struct stream_call call = {.flags = blocking ? CU_STREAM_DEFAULT
 						     : CU_STREAM_NON_BLOCKING};
-	struct ease e = ease();
-	int rc = eased(&e, in_context(dev, stream_create_body, &call));
+	struct gp_ease e = gp_ease();
+	int rc = eased(&e, gp_cuda_in_context(dev, stream_create_body, &call));
 
 	*stream = (uintptr_t)call.stream;
 	return rc;
@@ -336,9 +266,9 @@ static CUresult stream_destroy_body(const struct gp_real *real, void *arg)
 static void stream_destroy(void *dev, uint64_t stream)
 {
 	struct stream_call call = {.stream = (CUstream)stream};
-	struct ease e = ease();
+	struct gp_ease e = gp_ease();
 
-	eased(&e, in_context(dev, stream_destroy_body, &call));
+	eased(&e, gp_cuda_in_context(dev, stream_destroy_body, &call));
 }
 
 static bool is_capturing(void *dev, uint64_t stream)
@@ -384,8 +314,8 @@ int gp_cuda_driver_init(struct gp_cuda_driver *cuda, CUcontext context,
 	cuda->driver.ops = &cuda_ops;
 	cuda->driver.streams = &cuda_streams;
 	cuda->driver.dev = cuda;
-	rc = to_errno(real->cuDeviceTotalMem_v2(&total, device),
-		      "cuDeviceTotalMem_v2");
+	rc = gp_cuda_errno(real->cuDeviceTotalMem_v2(&total, device),
+			   "cuDeviceTotalMem_v2");
 	if (rc)
 		return rc;
 	cuda->driver.total_bytes = total;

@@ -14,12 +14,19 @@ struct gp_cuda_driver {
 	CUmemAllocationProp prop; /* of every handle; immutable */
 	/* Kernels and the host share all memory, by their page tables. */
 	bool host_sees_all;
+	/* See driver_wait.c; atomic. */
+	CUstream giver;    /* segments go back in it; NULL: none yet */
+	CUdeviceptr spare; /* to be freed for the wait; 0: none */
 };
 
 /* Fill *cuda for a context of `device`. Asks the driver about the device.
  * Returns 0 or -errno (-EIO: the driver would not say). Thread-safe. */
 int gp_cuda_driver_init(struct gp_cuda_driver *cuda, CUcontext context,
 			CUdevice device);
+
+/* Takes a little memory, once, so that waiting is possible while a stream
+ * captures. Thread-safe. */
+void gp_cuda_keep_spare(struct gp_cuda_driver *cuda);
 
 /* The code behind the last -ENOMEM, -EBUSY or -EIO that this thread got from
  * the seam, for handing on to the program. */

@@ -34,6 +34,16 @@ class Order(harness.CudaTest):
     def test_waiting_frees(self):
         self.assert_ok(self.run_fuzz('--seeds', '1-60', conf='reuse:sync'))
 
+    def test_nothing_cached(self):
+        self.assert_ok(self.run_fuzz('--seeds', '1-60',
+                                     conf='cache_policy:none'))
+
+    def test_segments(self):
+        self.assert_ok(self.run_fuzz('--seeds', '1-110',
+                                     conf='expandable_segments:False'))
+        self.assert_ok(self.run_fuzz(
+            '--seeds', '1-60', conf='expandable_segments:False,reuse:sync'))
+
     def test_stream_order(self):
         self.assert_ok(self.run_fuzz('--seeds', '1-100', conf=AUTO))
 

@@ -295,12 +295,6 @@ static int do_sync(void *dev)
 	return end(m, start, 0);
 }
 
-static bool do_capturing(void *dev)
-{
-	(void)dev;
-	return false; /* traces do not tell captures */
-}
-
 static uint64_t do_now(void *dev)
 {
 	struct gp_cost_driver *m = dev;
@@ -323,7 +317,6 @@ static const struct gp_driver_ops ops = {
 	.segment_alloc = do_segment_alloc,
 	.segment_free = do_segment_free,
 	.sync = do_sync,
-	.capturing = do_capturing,
 	.now = do_now,
 };
 

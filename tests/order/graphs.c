@@ -109,8 +109,7 @@ void op_capture(void)
 
 	while (i < MAX_EXECS && (w.exec[i].handle || w.exec[i].busy))
 		i++;
-	if (i == MAX_EXECS || origin < 0 || w.ctx_waits || w.captures == 2 ||
-	    (w.frees && !w.free_captures))
+	if (i == MAX_EXECS || origin < 0 || w.ctx_waits || w.captures == 2)
 		return;
 	exec = &w.exec[i];
 	exec->busy = true;

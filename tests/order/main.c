@@ -310,9 +310,6 @@ static void run_seed(unsigned long seed)
 	/* All frees are barriers then, whoever calls. */
 	if (set(conf, "free_order:full") || set(conf, "reuse:sync"))
 		w.own = 0;
-	/* A free that waits on the host cannot while a stream captures. */
-	w.free_captures =
-		!set(conf, "reuse:sync") && !set(conf, "cache_policy:none");
 	w.most = (8ull << 20) << draw(5);
 	w.tight = seed % 5 == 2;
 	snprintf(settings, sizeof(settings),

@@ -90,7 +90,7 @@ void op_free_async(void)
 	int mem = any_mem(false), stream = any_stream();
 	struct mem *m;
 
-	if (mem < 0 || (w.captures && !w.free_captures))
+	if (mem < 0)
 		return;
 	m = &w.mem[mem];
 	m->busy = true;
@@ -112,6 +112,6 @@ void op_free(void)
 {
 	int mem = any_mem(false);
 
-	if (mem >= 0 && (!w.captures || w.free_captures))
+	if (mem >= 0)
 		free_mem(mem);
 }

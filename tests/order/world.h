@@ -88,9 +88,8 @@ struct exec {
 struct world {
 	uint64_t seed, random;
 	unsigned ops, streams, threads;
-	unsigned own;       /* of 4 frees so many lean on no order */
-	bool free_captures; /* frees while a stream captures */
-	uint64_t done;      /* operations so far */
+	unsigned own;  /* of 4 frees so many lean on no order */
+	uint64_t done; /* operations so far */
 	uint64_t moment;
 	uint64_t barrier; /* the latest moment that a free stood behind */
 	uint64_t own_free[MAX_THREADS];       /* the same, by thread */

@@ -536,22 +536,9 @@ static int op_sync(void *dev)
 	int error = enter(m, MODEL_SYNC);
 
 	m->ns += model_cost(MODEL_SYNC, 0);
-	if (!error && m->capturing) {
-		broken(m, "sync while a stream captures");
+	if (!error && m->capturing)
 		error = -EBUSY;
-	}
 	return leave(m, error);
-}
-
-static bool op_capturing(void *dev)
-{
-	struct model *m = dev;
-
-	pthread_mutex_lock(&m->lock);
-	bool capturing = m->capturing;
-
-	pthread_mutex_unlock(&m->lock);
-	return capturing;
 }
 
 static uint64_t op_now(void *dev)
@@ -576,7 +563,6 @@ static const struct gp_driver_ops ops = {
 	.segment_alloc = op_segment_alloc,
 	.segment_free = op_segment_free,
 	.sync = op_sync,
-	.capturing = op_capturing,
 	.now = op_now,
 };
 

@@ -259,15 +259,8 @@ static const struct gp_stream_ops stream_ops = {
 	.is_capturing = is_capturing,
 };
 
-static int sync_context(void *dev)
+static bool capturing(struct om *om)
 {
-	om_sync_all(dev);
-	return 0;
-}
-
-static bool capturing(void *dev)
-{
-	struct om *om = dev;
 	bool any = false;
 
 	pthread_mutex_lock(&om->lock);
@@ -277,9 +270,16 @@ static bool capturing(void *dev)
 	return any;
 }
 
+static int sync_context(void *dev)
+{
+	if (capturing(dev))
+		return -EBUSY;
+	om_sync_all(dev);
+	return 0;
+}
+
 static const struct gp_driver_ops driver_ops = {
 	.sync = sync_context,
-	.capturing = capturing,
 };
 
 struct om *om_create(uint64_t seed, struct gp_driver *driver)

@@ -1,0 +1,47 @@
+/*
+ * Between driver.c and driver_wait.c.
+ */
+#ifndef GP_SHIM_DRIVER_IMPL_H
+#define GP_SHIM_DRIVER_IMPL_H
+
+#include "shim/capture.h"
+#include "shim/driver.h"
+
+/* As the seam answers; remembers the code for gp_cuda_last_error(). `call`: a
+ * string constant. */
+int gp_cuda_errno(CUresult rc, const char *call);
+
+/* Runs `body` with the pool's context current on this thread. */
+CUresult gp_cuda_in_context(const struct gp_cuda_driver *cuda,
+			    CUresult (*body)(const struct gp_real *real,
+					     void *arg),
+			    void *arg);
+
+/* Plain allocations, and waiting for the context: driver_wait.c. */
+int gp_cuda_segment_alloc(void *dev, uint64_t bytes, uint64_t *va);
+int gp_cuda_segment_free(void *dev, uint64_t va, uint64_t bytes);
+int gp_cuda_sync(void *dev);
+
+/* What a thread that captures must do before calls that touch no captured
+ * stream. */
+struct gp_ease {
+	CUstreamCaptureMode mode;
+	bool on;
+};
+
+static inline struct gp_ease gp_ease(void)
+{
+	struct gp_ease e = {.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
+
+	e.on = gp_capture_any() && gp_real()->cuThreadExchangeStreamCaptureMode(
+					   &e.mode) == CUDA_SUCCESS;
+	return e;
+}
+
+static inline void gp_unease(struct gp_ease *e)
+{
+	if (e->on)
+		gp_real()->cuThreadExchangeStreamCaptureMode(&e->mode);
+}
+
+#endif

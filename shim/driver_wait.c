@@ -1,0 +1,155 @@
+/*
+ * Plain allocations of the driver, and waiting for a context: the calls of the
+ * seam that the driver ties together, as cuMemFree waits for everything.
+ */
+#include <errno.h>
+#include <stddef.h>
+
+#include "shim/driver_impl.h"
+
+/* How often a stream without other work is asked whether a free has passed. */
+#define TRIES 100
+
+struct segment {
+	uint64_t bytes;
+	CUdeviceptr address;
+	CUstream stream;
+};
+
+static CUresult alloc_body(const struct gp_real *real, void *arg)
+{
+	struct segment *segment = arg;
+
+	return real->cuMemAlloc_v2(&segment->address, segment->bytes);
+}
+
+int gp_cuda_segment_alloc(void *dev, uint64_t bytes, uint64_t *va)
+{
+	struct segment segment = {.bytes = bytes};
+	int rc = gp_cuda_errno(gp_cuda_in_context(dev, alloc_body, &segment),
+			       "cuMemAlloc_v2");
+
+	if (!rc)
+		*va = segment.address;
+	return rc;
+}
+
+static CUresult free_body(const struct gp_real *real, void *arg)
+{
+	return real->cuMemFree_v2(((struct segment *)arg)->address);
+}
+
+static CUresult stream_body(const struct gp_real *real, void *arg)
+{
+	return real->cuStreamCreate(&((struct segment *)arg)->stream,
+				    CU_STREAM_NON_BLOCKING);
+}
+
+/* The stream that segments are given back in; NULL: not to be had. */
+static CUstream giver(struct gp_cuda_driver *cuda)
+{
+	CUstream none = NULL,
+		 stream = __atomic_load_n(&cuda->giver, __ATOMIC_ACQUIRE);
+	struct segment made = {.stream = NULL};
+
+	if (stream)
+		return stream;
+	if (gp_cuda_in_context(cuda, stream_body, &made) != CUDA_SUCCESS)
+		return NULL;
+	if (__atomic_compare_exchange_n(&cuda->giver, &none, made.stream, false,
+					__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return made.stream;
+	gp_real()->cuStreamDestroy_v2(made.stream);
+	return none;
+}
+
+static CUresult give(struct gp_cuda_driver *cuda, struct segment *segment)
+{
+	const struct gp_real *real = gp_real();
+	CUstream stream = giver(cuda);
+
+	if (!stream ||
+	    real->cuMemFreeAsync(segment->address, stream) != CUDA_SUCCESS)
+		return gp_cuda_in_context(cuda, free_body, segment);
+	for (int i = 0; i < TRIES; i++)
+		if (real->cuStreamQuery(stream) != CUDA_ERROR_NOT_READY)
+			break;
+	return CUDA_SUCCESS;
+}
+
+/* Nothing uses the segment any more. cuMemFree would wait for all other work,
+ * and this may be an allocation, which must not. */
+int gp_cuda_segment_free(void *dev, uint64_t va, uint64_t bytes)
+{
+	struct segment segment = {.bytes = bytes, .address = va};
+	struct gp_ease e = gp_ease();
+	CUresult rc = give(dev, &segment);
+
+	gp_unease(&e);
+	return gp_cuda_errno(rc, "cuMemFree_v2");
+}
+
+/* ---- waiting ------------------------------------------------------------------ */
+
+static CUresult sync_body(const struct gp_real *real, void *arg)
+{
+	(void)arg;
+	return real->cuCtxSynchronize();
+}
+
+/* While a stream captures, cuCtxSynchronize would end that. What waits then as
+ * it would for the program's own free is a free. 0: nothing to be had for it. */
+static CUdeviceptr something(struct gp_cuda_driver *cuda)
+{
+	CUdeviceptr spare =
+		__atomic_exchange_n(&cuda->spare, 0, __ATOMIC_ACQ_REL);
+	struct segment segment = {.bytes = 1};
+
+	if (!spare &&
+	    gp_cuda_in_context(cuda, alloc_body, &segment) == CUDA_SUCCESS)
+		spare = segment.address;
+	return spare;
+}
+
+/* Also before a capture begins: later there may be no memory for it. */
+void gp_cuda_keep_spare(struct gp_cuda_driver *cuda)
+{
+	struct gp_ease e = gp_ease();
+	struct segment segment = {.address = something(cuda)};
+	CUdeviceptr none = 0;
+
+	if (segment.address &&
+	    !__atomic_compare_exchange_n(&cuda->spare, &none, segment.address,
+					 false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_RELAXED))
+		give(cuda, &segment); /* another thread was first */
+	gp_unease(&e);
+}
+
+static __attribute__((noinline, cold)) int
+free_something(struct gp_cuda_driver *cuda)
+{
+	struct gp_ease e = gp_ease();
+	struct segment segment = {.address = something(cuda)};
+	CUresult rc = CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (segment.address)
+		rc = gp_cuda_in_context(cuda, free_body, &segment);
+	gp_unease(&e);
+	if (rc == CUDA_ERROR_OUT_OF_MEMORY)
+		return -EBUSY; /* not now */
+	gp_cuda_keep_spare(cuda);
+	return gp_cuda_errno(rc, "cuMemFree_v2");
+}
+
+int gp_cuda_sync(void *dev)
+{
+	struct gp_cuda_driver *cuda = dev;
+	CUresult rc;
+
+	if (!gp_capture_hold_off(cuda->context))
+		return free_something(cuda);
+	rc = gp_cuda_in_context(cuda, sync_body, NULL);
+	gp_capture_go_on();
+	return gp_cuda_errno(rc, "cuCtxSynchronize");
+}
