@@ -271,6 +271,9 @@ void gp_cache_publish_all(struct gp_pool *pool, const struct gp_tally *risen)
 		gp_account_fold(&pool->account, &pool->caches[i]->tally);
 		gp_cache_unlock(pool->caches[i]);
 	}
+	gp_timeline_add(&pool->timeline, gp_call_now(pool),
+			pool->account.sum[GP_M_ALLOCATED].current,
+			pool->account.reserved.current);
 	__atomic_store_n(&pool->tally_slack,
 			 GP_LARGE_FROM + pool->account.most_live / 256,
 			 __ATOMIC_RELAXED);

@@ -3,6 +3,7 @@
  * that. See stats/pool_stats.h for what each means.
  */
 #include <stddef.h>
+#include <string.h>
 
 #include "pool/cache.h"
 #include "pool/state.h"
@@ -308,6 +309,21 @@ void gp_pool_get_stats(struct gp_pool *pool, struct gp_pool_stats *stats)
 		stats->allocated_bytes.current - stats->requested_bytes.current;
 	stats->cached_bytes =
 		stats->reserved_bytes.current - stats->allocated_bytes.current;
+}
+
+size_t gp_pool_timeline(struct gp_pool *pool, struct gp_timeline_point *points,
+			uint64_t *now)
+{
+	const struct gp_timeline *t = &pool->timeline;
+	size_t n;
+
+	gp_lock(&pool->lock);
+	gp_cache_publish_all(pool, NULL);
+	n = t->n;
+	memcpy(points, t->points, n * sizeof(*points));
+	*now = points[n - 1].ns;
+	gp_unlock(&pool->lock);
+	return n;
 }
 
 /* ---- peaks ---------------------------------------------------------------------- */

@@ -290,6 +290,7 @@ void gp_pool_tick(struct gp_pool *pool)
 	flush(pool, decays ? now - decay : 0);
 	gp_lock(&pool->lock);
 	pool->clock = now;
+	gp_cache_publish_all(pool, NULL);
 	gp_unlock(&pool->lock);
 	if (decays)
 		gp_reclaim_release(pool, UINT64_MAX, now - decay);

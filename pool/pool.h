@@ -19,6 +19,7 @@
 
 #include "pool/driver.h"
 #include "stats/pool_stats.h"
+#include "stats/timeline.h"
 
 struct gp_order;
 struct gp_pool;
@@ -131,6 +132,11 @@ void gp_pool_collect(struct gp_pool *pool);
 /* A consistent picture of the pool. Takes no lock that a program thread may
  * hold across a driver call. */
 void gp_pool_get_stats(struct gp_pool *pool, struct gp_pool_stats *stats);
+
+/* The curve of the pool's memory so far into points[0..GP_TIMELINE_POINTS), its
+ * last point at *now; times are the driver's clock. Returns their number. */
+size_t gp_pool_timeline(struct gp_pool *pool, struct gp_timeline_point *points,
+			uint64_t *now);
 
 /* Every peak becomes what is there now. */
 void gp_pool_reset_peaks(struct gp_pool *pool);

@@ -222,6 +222,7 @@ uint64_t gp_reclaim_release(struct gp_pool *pool, uint64_t bytes,
 	if (given) {
 		gp_lock(&pool->lock);
 		pool->account.trims++;
+		gp_cache_publish_all(pool, NULL);
 		gp_unlock(&pool->lock);
 	}
 	return given;

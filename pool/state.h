@@ -18,6 +18,7 @@
 #include "pool/ranges.h"
 #include "pool/registry.h"
 #include "pool/slab.h"
+#include "stats/timeline.h"
 
 /*
  * Parts of the arena that never mix. What is small often lives long: apart
@@ -64,7 +65,8 @@ struct gp_pool {
 	struct gp_block *stuck; /* STUCK, linked by right */
 	struct gp_block *aside; /* SET_ASIDE, linked by right */
 	struct gp_account account;
-	struct gp_tally tally; /* of threads without a cache */
+	struct gp_tally tally;       /* of threads without a cache */
+	struct gp_timeline timeline; /* a point whenever tallies are added up */
 	struct gp_objects cache_objects;
 	struct gp_cache *spare_caches; /* their threads are gone */
 	uint64_t clock;                /* the driver's, when last looked at */

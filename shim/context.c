@@ -4,8 +4,10 @@
  * freed: another thread may still hold one.
  */
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "conf/conf.h"
 #include "shim/capture.h"
@@ -14,6 +16,7 @@
 #include "shim/pool_config.h"
 #include "shim/state.h"
 #include "stats/log.h"
+#include "stats/sections.h"
 
 #define MAX_CONTEXTS GP_REPORT_MAX_POOLS
 #define MAX_CREATED  256
@@ -228,10 +231,20 @@ void gp_context_created(CUcontext context)
 	pthread_mutex_unlock(&lock);
 }
 
+static uint64_t unix_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 static void describe(struct gp_report_pool *pool,
 		     const struct gp_context *context)
 {
-	memset(pool, 0, sizeof(*pool));
+	uint64_t unix_now = unix_ns(), now;
+
+	memset(pool, 0, offsetof(struct gp_report_pool, points));
 	pool->device = context->cuda.device;
 	pool->context = (uintptr_t)context->cuda.context;
 	pool->primary = context->primary;
@@ -240,13 +253,20 @@ static void describe(struct gp_report_pool *pool,
 	pool->free_bytes = GP_UNKNOWN;
 	gp_pool_collect(context->pool);
 	gp_pool_get_stats(context->pool, &pool->stats);
+	pool->num_points = gp_pool_timeline(context->pool, pool->points, &now);
+	/* The driver's clock knows no date. */
+	for (size_t i = 0; i < pool->num_points; i++)
+		pool->points[i].ns = unix_now - (now - pool->points[i].ns);
 }
 
 /* The context took all its memory with it. */
 static void retire(const struct gp_context *context)
 {
 	struct gp_report_pool *to = &retired[num_retired];
+	struct gp_section_peak peak;
 
+	gp_pool_section(context->pool, true, &peak);
+	gp_sections_note(context->cuda.device, peak.allocated, peak.reserved);
 	if (num_retired == MAX_CONTEXTS)
 		return; /* a program that makes contexts by the hundred */
 	describe(to, context);

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 #include "conf/conf.h"
 #include "shim/context.h"
 #include "shim/hooks.h"
+#include "shim/mark.h"
 #include "shim/names.h"
 #include "shim/reporter.h"
 #include "shim/state.h"
@@ -112,7 +114,7 @@ static void fill_report(struct gp_report *report, enum gp_report_reason reason)
 	static struct gp_report_setting settings[MAX_SETTINGS];
 	ssize_t n;
 
-	memset(report, 0, sizeof(*report));
+	memset(report, 0, offsetof(struct gp_report, pools));
 	report->reason = reason;
 	report->pid = gp_owner_pid();
 	n = readlink("/proc/self/exe", report->exe, sizeof(report->exe) - 1);
@@ -132,6 +134,7 @@ static void fill_report(struct gp_report *report, enum gp_report_reason reason)
 	}
 	for (int i = 0; i < GP_KIND_COUNT; i++)
 		gp_kind_get((enum gp_kind)i, &report->kinds[i]);
+	report->num_sections = gp_mark_sections(report->sections);
 	report->num_settings = fill_settings(settings);
 	report->settings = settings;
 	fill_notes(report);

@@ -109,6 +109,21 @@ void gp_emit_number(struct gp_emit *emit, const char *key, enum gp_unit unit,
 	}
 }
 
+void gp_emit_numbers(struct gp_emit *emit, const char *key,
+		     const uint64_t *values, size_t n, size_t step)
+{
+	if (!emit->json)
+		return;
+	gp_json_key(emit, key);
+	gp_emit_puts(emit, "[");
+	for (size_t i = 0; i < n; i++) {
+		if (i)
+			gp_emit_puts(emit, ", ");
+		json_number(emit, GP_UNIT_PLAIN, values[i * step]);
+	}
+	gp_emit_puts(emit, "]");
+}
+
 void gp_emit_again(struct gp_emit *emit, enum gp_unit unit, uint64_t value)
 {
 	char buf[GP_FORMAT_MAX];

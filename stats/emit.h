@@ -90,6 +90,10 @@ void gp_emit_number(struct gp_emit *emit, const char *key, enum gp_unit unit,
 		    uint64_t value);
 void gp_emit_string(struct gp_emit *emit, const char *key, const char *value);
 void gp_emit_bool(struct gp_emit *emit, const char *key, bool value);
+/* A list of numbers, in the JSON alone, on one line: values[0], values[step]
+ * and so on, `n` of them. */
+void gp_emit_numbers(struct gp_emit *emit, const char *key,
+		     const uint64_t *values, size_t n, size_t step);
 /* A value that was emitted before under its own key: the text alone. */
 void gp_emit_again(struct gp_emit *emit, enum gp_unit unit, uint64_t value);
 

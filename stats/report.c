@@ -102,7 +102,7 @@ static void pools(struct gp_emit *emit, const struct gp_report *report)
 	gp_emit_list(emit, "pools");
 	for (size_t i = 0; i < report->num_pools; i++) {
 		gp_emit_heading(emit, "Pool");
-		gp_report_pool(emit, &report->pools[i]);
+		gp_report_pool(emit, &report->pools[i], report->start_unix_ns);
 	}
 	gp_emit_close(emit);
 }
@@ -233,6 +233,7 @@ int gp_report_print(const struct gp_report *report, bool json, int fd)
 		gp_report_oom(&emit, report);
 	gp_report_summary(&emit, report, &totals);
 	pools(&emit, report);
+	gp_report_sections(&emit, report);
 	kinds(&emit, report);
 	settings(&emit, report);
 	notes(&emit, report);

@@ -15,6 +15,8 @@
 
 #include "stats/kinds.h"
 #include "stats/pool_stats.h"
+#include "stats/sections.h"
+#include "stats/timeline.h"
 
 #define GP_REPORT_MAX_POOLS 64
 #define GP_UNKNOWN          UINT64_MAX /* for byte figures nobody could ask */
@@ -29,6 +31,8 @@ struct gp_report_pool {
 	uint64_t total_bytes; /* physical memory, or GP_UNKNOWN */
 	uint64_t free_bytes;  /* free on the device as the driver says */
 	struct gp_pool_stats stats;
+	size_t num_points; /* of the curve; ns since 1970 */
+	struct gp_timeline_point points[GP_TIMELINE_POINTS];
 };
 
 struct gp_report_setting {
@@ -55,14 +59,20 @@ struct gp_report {
 	uint64_t calls_saved;
 	uint64_t driver_calls;
 
-	size_t num_pools;
-	struct gp_report_pool pools[GP_REPORT_MAX_POOLS];
 	struct gp_kind_stats kinds[GP_KIND_COUNT];
+
+	size_t num_sections;
+	struct gp_section_row sections[GP_SECTION_ROWS];
 
 	size_t num_settings;
 	const struct gp_report_setting *settings; /* not owned */
 	size_t num_notes;
 	const char *const *notes; /* sentences worth telling; not owned */
+
+	/* Last, and only the first num_pools of them are filled in: with their
+	 * curves they are large. */
+	size_t num_pools;
+	struct gp_report_pool pools[GP_REPORT_MAX_POOLS];
 };
 
 /* Writes NAME.txt and NAME.json into `dir` (NAME as gpupool-%e-%p.exit,

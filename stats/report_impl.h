@@ -28,8 +28,13 @@ void gp_report_summary(struct gp_emit *emit, const struct gp_report *report,
 void gp_report_oom(struct gp_emit *emit, const struct gp_report *report);
 /* report_gauges.c: the first table of a pool, and PyTorch's keys */
 void gp_report_gauges(struct gp_emit *emit, const struct gp_pool_stats *stats);
-/* report_pool.c: one pool's tables */
-void gp_report_pool(struct gp_emit *emit, const struct gp_report_pool *pool);
+/* report_pool.c: one pool's tables, and its curve as from that time on */
+void gp_report_pool(struct gp_emit *emit, const struct gp_report_pool *pool,
+		    uint64_t start_unix_ns);
+/* report_pool.c: the tables of these figures */
+void gp_report_figures(struct gp_emit *emit, const struct gp_pool_stats *stats);
+/* report_sections.c */
+void gp_report_sections(struct gp_emit *emit, const struct gp_report *report);
 /* report.c: the name without directories, " (deleted)" dropped */
 const char *gp_report_exe_name(const struct gp_report *report, char *buf,
 			       size_t size);

@@ -131,12 +131,40 @@ static void counters(struct gp_emit *emit, const struct gp_pool_stats *stats)
 	driver_calls(emit, stats);
 }
 
-void gp_report_pool(struct gp_emit *emit, const struct gp_report_pool *pool)
+/* For plots. Times are from the program's start. */
+static void timeline(struct gp_emit *emit, const struct gp_report_pool *pool,
+		     uint64_t start_unix_ns)
+{
+	const struct gp_timeline_point *points = pool->points;
+	const size_t n = pool->num_points;
+	const size_t step = sizeof(*points) / sizeof(uint64_t);
+	uint64_t elapsed[GP_TIMELINE_POINTS];
+
+	/* The clock may have been set back since the start. */
+	for (size_t i = 0; i < n; i++)
+		elapsed[i] = points[i].ns > start_unix_ns
+				     ? points[i].ns - start_unix_ns
+				     : 0;
+	gp_emit_object(emit, "timeline");
+	gp_emit_numbers(emit, "elapsed_ns", elapsed, n, 1);
+	gp_emit_numbers(emit, "allocated_bytes", &points->allocated, n, step);
+	gp_emit_numbers(emit, "reserved_bytes", &points->reserved, n, step);
+	gp_emit_close(emit);
+}
+
+void gp_report_figures(struct gp_emit *emit, const struct gp_pool_stats *stats)
+{
+	gp_report_gauges(emit, stats);
+	fragmentation(emit, stats);
+	counters(emit, stats);
+}
+
+void gp_report_pool(struct gp_emit *emit, const struct gp_report_pool *pool,
+		    uint64_t start_unix_ns)
 {
 	gp_emit_object(emit, NULL);
 	title(emit, pool);
-	gp_report_gauges(emit, &pool->stats);
-	fragmentation(emit, &pool->stats);
-	counters(emit, &pool->stats);
+	gp_report_figures(emit, &pool->stats);
+	timeline(emit, pool, start_unix_ns);
 	gp_emit_close(emit);
 }

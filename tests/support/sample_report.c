@@ -54,6 +54,10 @@ static void fill_pool(struct gp_report_pool *pool)
 	stats->max_split_size = UINT64_MAX;
 	for (int i = 0; i < GP_TIMED_COUNT; i++)
 		stats->calls[i] = (struct gp_call_stat){n += 11, n += 1700};
+	for (int i = 0; i < 3; i++)
+		pool->points[pool->num_points++] = (struct gp_timeline_point){
+			1762078272000000000ull + (uint64_t)i * 1000000007,
+			(uint64_t)i * GIB + 1, (uint64_t)i * GIB + 3};
 	stats->saved_ns = 91234567891;
 	stats->allocation = (struct gp_stat){57, 1234, 2080557, 2080500};
 	stats->segment = (struct gp_stat){31, 93, 124, 94};
@@ -89,6 +93,17 @@ struct gp_report *sample_report(enum gp_report_reason reason)
 		report.kinds[kind].count =
 			(struct gp_stat){n * 10, n * 11, n * 33, n * 23};
 	}
+	report.num_sections = 2;
+	report.sections[0] = (struct gp_section_row){
+		"load", 0, false, 1, 2500000000, 3 * GIB + 1, 4 * GIB + 1};
+	report.sections[1] = (struct gp_section_row){
+		"train: forward and backward, all layers of it",
+		0,
+		true,
+		77,
+		61000000000,
+		12 * GIB,
+		13 * GIB};
 	report.settings = settings;
 	report.num_settings = sizeof(settings) / sizeof(settings[0]);
 	report.notes = notes;
