@@ -252,7 +252,7 @@ class Faults(Scratch):
             with self.subTest(wrong=wrong):
                 series = self.series(self.plain('native'),
                                      self.plain('bad', wrong), count=2,
-                                     timeout=3)
+                                     timeout=6)
                 self.assertEqual(series.run(), 2)
                 self.assertEqual(len(series.failures), 1, series.failures)
                 self.assertIn(words, series.failures[0])
@@ -260,7 +260,7 @@ class Faults(Scratch):
 
     def test_a_pool_that_does_not_report(self):
         series = self.series(self.plain('native'),
-                             self.pooled('gpupool', 'inert'), timeout=3)
+                             self.pooled('gpupool', 'inert'), timeout=6)
         series.run()
         self.assertEqual(len(series.failures), 1)
         self.assertIn('no report', series.failures[0])
