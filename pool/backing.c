@@ -140,7 +140,8 @@ void gp_backing_use(struct gp_pool *pool, uint64_t granule, uint32_t granules)
 	}
 }
 
-void gp_backing_unuse(struct gp_pool *pool, uint64_t granule, uint32_t granules)
+void gp_backing_unuse(struct gp_pool *pool, uint64_t granule, uint32_t granules,
+		      uint64_t stamp)
 {
 	uint64_t end = granule + granules;
 
@@ -148,6 +149,8 @@ void gp_backing_unuse(struct gp_pool *pool, uint64_t granule, uint32_t granules)
 		struct gp_handle *h = gp_backing_at(pool, granule);
 		uint32_t part = overlap(h, granule, end);
 
+		if (h->stamp < stamp)
+			h->stamp = stamp;
 		h->used -= part;
 		if (h->used == 0)
 			become_idle(pool, h);
@@ -171,12 +174,11 @@ uint64_t gp_backing_broken(const struct gp_pool *pool, uint64_t granule,
 	return sum;
 }
 
-/* [12] Nothing of what it held is in use on the device any more. */
+/* [12] Nothing of what it held is in use on the device any more. Its own stamp
+ * says so: that of the free range around it may be a neighbour's. */
 static bool finished(const struct gp_pool *pool, const struct gp_handle *h)
 {
-	const struct gp_block *b = gp_arena_around(&pool->arena, h->granule);
-
-	return gp_order_idle(&pool->order, b->stamp);
+	return gp_order_idle(&pool->order, h->stamp);
 }
 
 static struct gp_handle *largest(const struct gp_pool *pool,
@@ -221,6 +223,18 @@ struct gp_handle *gp_backing_pick(struct gp_pool *pool, uint32_t granules,
 	for (int i = fit; i < GP_BACKING_BUCKETS && !h; i++)
 		h = smallest(pool, backing->idle[i].head, most);
 	return h;
+}
+
+uint64_t gp_backing_movable(const struct gp_pool *pool, uint64_t enough)
+{
+	uint64_t sum = 0;
+
+	for (int i = GP_BACKING_BUCKETS - 1; i >= 0; i--)
+		for (const struct gp_handle *h = pool->backing.idle[i].head;
+		     h && sum < enough; h = h->next)
+			if (finished(pool, h))
+				sum += h->granules;
+	return sum;
 }
 
 struct gp_handle *gp_backing_oldest(struct gp_pool *pool, uint64_t before)

@@ -33,6 +33,7 @@ struct gp_handle {
 	uint64_t granule;    /* where mapped */
 	uint32_t granules;   /* size */
 	uint32_t used;       /* granules that are not FREE */
+	uint64_t stamp;      /* of all that was ever freed in it, the latest */
 	uint64_t idle_since; /* the pool's clock when `used` fell to 0 */
 	struct gp_handle *prev, *next; /* bucket, orphans, or an operation's */
 	struct gp_block *from, *to; /* an operation's tiles: old, new place */
@@ -85,10 +86,11 @@ static inline uint32_t gp_backing_round(const struct gp_backing *backing,
 /* The handle mapped at a granule, or NULL. Any thread. */
 struct gp_handle *gp_backing_at(const struct gp_pool *pool, uint64_t granule);
 
-/* A part of the arena came into, or went out of, use. */
+/* A part of the arena came into, or went out of, use; `stamp` says when its
+ * last use is over (order.h). */
 void gp_backing_use(struct gp_pool *pool, uint64_t granule, uint32_t granules);
-void gp_backing_unuse(struct gp_pool *pool, uint64_t granule,
-		      uint32_t granules);
+void gp_backing_unuse(struct gp_pool *pool, uint64_t granule, uint32_t granules,
+		      uint64_t stamp);
 
 /* Granules of idle handles that a use of this part would make not idle; stops
  * to count at `enough`. */
@@ -108,6 +110,10 @@ void gp_backing_detach(struct gp_pool *pool, struct gp_handle *handle);
  * more, else the smallest; never one above `most`. NULL: none. */
 struct gp_handle *gp_backing_pick(struct gp_pool *pool, uint32_t granules,
 				  uint32_t most);
+
+/* Granules of idle handles that can be moved now; stops to count at
+ * `enough`. */
+uint64_t gp_backing_movable(const struct gp_pool *pool, uint64_t enough);
 
 /* The handle that has been idle longest, since `before` or earlier; or NULL.*/
 struct gp_handle *gp_backing_oldest(struct gp_pool *pool, uint64_t before);

@@ -107,7 +107,7 @@ struct gp_block *gp_large_take(struct gp_pool *pool, struct gp_region *region,
 
 void gp_large_give(struct gp_pool *pool, struct gp_block *b)
 {
-	gp_backing_unuse(pool, gp_block_granule(b), b->granules);
+	gp_backing_unuse(pool, gp_block_granule(b), b->granules, b->stamp);
 	gp_block_set_state(b, GP_FREE);
 	insert(pool, b);
 }

@@ -143,17 +143,20 @@ static bool give_back(struct gp_pool *pool, uint32_t granules)
 }
 
 /* Freed memory that the device still works on could be moved here once it is
- * done. A little growth costs less than the wait, much growth more. */
+ * done, and what it is done with is not enough. A little growth costs less than
+ * the wait, much growth more. A slab is little, and large handles do not move
+ * into its place. */
 static bool rather_wait(struct gp_pool *pool, uint32_t granules)
 {
 	const struct gp_account *account = &pool->account;
 	uint64_t live = account->most_live;
 	uint64_t bytes = (uint64_t)granules << GP_GRANULE_SHIFT;
 
-	return pool->backing.idle_granules >= granules &&
+	return !is_small(granules) && pool->backing.idle_granules >= granules &&
 	       gp_order_outstanding(&pool->order) &&
 	       (double)(account->reserved.current + bytes) >
-		       (double)live * (1.0 + pool->config.overlap_slack);
+		       (double)live * (1.0 + pool->config.overlap_slack) &&
+	       gp_backing_movable(pool, granules) < granules;
 }
 
 static int serve(struct gp_pool *pool, struct gp_cache *cache,
