@@ -377,6 +377,31 @@ cold void gp_order_submit_slow(struct gp_slot *slot)
 
 /* ---- what is known complete --------------------------------------------------------- */
 
+static bool none_active(const struct gp_order *order)
+{
+	for (const struct gp_stream *s = order->streams.first; s; s = s->next)
+		if (gp_stream_active(s))
+			return false;
+	return true;
+}
+
+/* [12] A was empty, but a submission that no fence separates from us may be on
+ * its way into it. Looks again, as a mark would, without being one: no free has
+ * asked for it, and whoever waited for it would wait for that submission. */
+static void settle_empty(struct gp_order *order)
+{
+	uint64_t word = __atomic_fetch_or(&order->word, GP_ORDER_MARKING,
+					  __ATOMIC_SEQ_CST);
+
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (none_active(order)) {
+		gp_order_max(&order->done, word >> GP_ORDER_SHIFT);
+		gp_marks_clear(&order->marks);
+	}
+	__atomic_fetch_and(&order->word, ~(uint64_t)GP_ORDER_MARKING,
+			   __ATOMIC_RELEASE);
+}
+
 void gp_order_settle(struct gp_order *order)
 {
 	uint64_t made = gp_order_word(order);
@@ -385,16 +410,13 @@ void gp_order_settle(struct gp_order *order)
 	    __atomic_load_n(&order->done, __ATOMIC_RELAXED) >= made >>
 		    GP_ORDER_SHIFT)
 		return;
-	for (const struct gp_stream *s = order->streams.first; s; s = s->next)
-		if (gp_stream_active(s)) {
-			gp_order_max(
-				&order->done,
-				gp_marks_poll(&order->marks, order->driver));
-			return;
-		}
-	/* A is empty, but a submission that no fence separates from us may be
-	 * on its way into it: a mark looks again, behind one. */
-	gp_order_mark(order);
+	if (!none_active(order))
+		gp_order_max(&order->done,
+			     gp_marks_poll(&order->marks, order->driver));
+	else if (made & GP_ORDER_PENDING)
+		gp_order_mark(order);
+	else
+		settle_empty(order);
 }
 
 void gp_order_poll(struct gp_order *order)

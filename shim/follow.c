@@ -223,3 +223,10 @@ void gp_follow_end(struct gp_work *work, const struct gp_work_row *row,
 	else if (work->slot)
 		submitted(work, row, rc);
 }
+
+#ifdef GP_MUTATIONS
+void gp_mutation_tick(void)
+{
+	gp_context_tick();
+}
+#endif

@@ -45,4 +45,9 @@ bool gp_follow_orders_itself(const void *caller);
  * by `caller`; NULL: nobody in particular. */
 extern __thread const void *gp_free_caller;
 
+#ifdef GP_MUTATIONS
+/* The housekeeping of all pools, whenever a test wants it. */
+__attribute__((visibility("default"))) void gp_mutation_tick(void);
+#endif
+
 #endif

@@ -47,6 +47,9 @@ class Order(harness.CudaTest):
     def test_stream_order(self):
         self.assert_ok(self.run_fuzz('--seeds', '1-100', conf=AUTO))
 
+    def test_housekeeping_meanwhile(self):
+        self.assert_ok(self.run_fuzz('--seeds', '1-60', '--ticks', conf=AUTO))
+
     def test_more_streams_and_threads(self):
         self.assert_ok(self.run_fuzz('--seeds', '3000-3020', '--streams',
                                      '12', '--threads', '6', conf=AUTO))

@@ -13,12 +13,14 @@
 #include <getopt.h>
 #include <libgen.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/personality.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/order/world.h"
@@ -29,8 +31,8 @@ static struct {
 	unsigned long first, last;
 	unsigned ops, streams, threads; /* threads 0: by seed, 1 to 3 */
 	const char *mutate, *library;
-	bool list, plain, quiet;
-} args = {1, 1, 2000, 4, 0, NULL, NULL, false, false, false};
+	bool list, plain, quiet, ticks;
+} args = {.first = 1, .last = 1, .ops = 2000, .streams = 4};
 
 static int usage(const char *why)
 {
@@ -38,7 +40,7 @@ static int usage(const char *why)
 		"order-fuzz: %s\n"
 		"usage: order-fuzz [--seeds A-B] [--ops M] [--streams S]\n"
 		"  [--threads T] [--mutate RULE] [--library PATH] [--plain]\n"
-		"  [--quiet] | --list-rules\n",
+		"  [--ticks] [--quiet] | --list-rules\n",
 		why);
 	return 2;
 }
@@ -77,6 +79,7 @@ static const char *read_args(int argc, char **argv)
 		{"list-rules", no_argument, NULL, 'r'},
 		{"plain", no_argument, NULL, 'p'},
 		{"quiet", no_argument, NULL, 'q'},
+		{"ticks", no_argument, NULL, 'k'},
 		{0},
 	};
 	unsigned long value = 0;
@@ -117,6 +120,9 @@ static const char *read_args(int argc, char **argv)
 			break;
 		case 'q':
 			args.quiet = true;
+			break;
+		case 'k':
+			args.ticks = true;
 			break;
 		default:
 			return "not an option";
@@ -291,6 +297,31 @@ static bool set(const char *conf, const char *item)
 	return conf && strstr(conf, item);
 }
 
+static void (*tick)(void);
+
+/* The pools' housekeeping comes at any moment. Then a seed is not the same
+ * again. */
+static void *tick_on(void *arg)
+{
+	const struct timespec moment = {0, 20000};
+
+	for (;;) {
+		tick();
+		nanosleep(&moment, NULL);
+	}
+	return arg;
+}
+
+static void start_ticks(void)
+{
+	pthread_t thread;
+
+	tick = (void (*)(void))dlsym(RTLD_DEFAULT, "gp_mutation_tick");
+	if (!tick || pthread_create(&thread, NULL, tick_on, NULL))
+		fail("no housekeeping to be had");
+	pthread_detach(thread);
+}
+
 static void run_seed(unsigned long seed)
 {
 	const char *conf = getenv("GPUPOOL_CONF");
@@ -319,6 +350,8 @@ static void run_seed(unsigned long seed)
 	setenv("GPUPOOL_SIM", settings, 1);
 	alarm(SEED_LIMIT_S);
 	world_start();
+	if (args.ticks)
+		start_ticks();
 	threads_run(w.threads, seed, body);
 	world_end();
 	syscall(SYS_exit_group, 0);

@@ -73,6 +73,40 @@ static void test_one_stream_needs_no_wait(void **state)
 	tear_down(&f);
 }
 
+/* A mark that no free asked for could cover what no free is behind. */
+static void test_a_look_makes_no_mark(void **state)
+{
+	struct fixture f;
+	uint64_t s, stamp;
+
+	(void)state;
+	set_up(&f);
+	s = om_stream(f.om, false);
+	submit(&f, s, 0, 1);
+	stamp = free_full(&f);
+	submit(&f, s, 0, 2); /* makes the mark */
+	assert_int_equal(gp_order_made(&f.order), stamp);
+	assert_false(gp_order_idle(&f.order, stamp));
+	gp_order_poll(&f.order);
+	assert_false(gp_order_idle(&f.order, stamp));
+	om_sync_all(f.om);
+	{
+		struct gp_proof proof;
+
+		gp_order_expect_all(&f.order, &proof);
+		gp_order_proven(&proof);
+	}
+	assert_true(gp_order_idle(&f.order, stamp));
+	gp_order_poll(&f.order);
+	assert_int_equal(gp_order_made(&f.order), stamp);
+	assert_int_equal(f.order.counters.marks, 1);
+	/* One that a free asks for is made. */
+	stamp = free_full(&f);
+	gp_order_poll(&f.order);
+	assert_true(gp_order_idle(&f.order, stamp));
+	tear_down(&f);
+}
+
 static void test_another_stream_waits_once(void **state)
 {
 	struct fixture f;
@@ -360,6 +394,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_one_stream_needs_no_wait),
+		cmocka_unit_test(test_a_look_makes_no_mark),
 		cmocka_unit_test(test_another_stream_waits_once),
 		cmocka_unit_test(test_frees_share_a_mark),
 		cmocka_unit_test(test_own_callers_order_at_reissue),
