@@ -4,8 +4,11 @@
  * conf/options.def is the one table: parser, defaults, printing and the README
  * table come from it. Grammar: key:value,key:value; lists in []; white space
  * is dropped; a path with blanks or commas stands in double quotes, where \"
- * and \\ mean " and \. A bad value costs one line (key, value, what is accepted, the
- * nearest known key); the other settings hold; the host is never stopped.
+ * and \\ mean " and \. "@file" in the place of a setting stands for what is in
+ * that file: the same, a newline as good as a comma, # starts a comment. A bad
+ * value costs one line (key, value, what is accepted, the nearest known key);
+ * the other settings hold; the host is never stopped. A limit is the
+ * exception: see limit_is_bad.
  */
 #ifndef GP_CONF_H
 #define GP_CONF_H
@@ -18,6 +21,8 @@
 enum gp_backend {
 	GP_BACKEND_NATIVE,      /* serve device memory from the pool */
 	GP_BACKEND_PASSTHROUGH, /* forward everything, count and report only */
+	/* PyTorch's other backend. Not built: read as native, with a remark. */
+	GP_BACKEND_CUDA_MALLOC_ASYNC,
 };
 
 enum gp_conf_cache { GP_CONF_KEEP, GP_CONF_DECAY, GP_CONF_NONE };
@@ -43,11 +48,13 @@ enum gp_conf_bad_limit {
 };
 
 #define GP_CONF_DIVISIONS 16
-#define GP_CONF_DEVICES   64 /* devices above share the last one's slot */
+#define GP_CONF_ONLY_SIZE 512 /* patterns of program names, with a NUL */
+#define GP_CONF_DEVICES   64  /* devices above share the last one's slot */
 
 struct gp_conf {
-	bool enabled; /* False: as if not preloaded */
-	bool quiet;   /* no summary line at exit */
+	bool enabled;                 /* False: as if not preloaded */
+	bool quiet;                   /* no summary line at exit */
+	char only[GP_CONF_ONLY_SIZE]; /* gp_conf_is_for() */
 	enum gp_backend backend;
 	char report_dir[PATH_MAX]; /* "" = where the program was started */
 	int report_signal;         /* signal number, 0 = none */
@@ -113,9 +120,14 @@ void gp_conf_defaults(struct gp_conf *conf);
 
 /* Parse `text` (NULL or "": defaults) over the defaults. Returns the number of
  * settings that were refused (0: all well); each is told through `message`
- * (may be NULL). Never allocates. Thread-safe. */
+ * (may be NULL). Reads the files that "@" names, relative ones from the working
+ * directory. Does not use malloc. Thread-safe. */
 int gp_conf_parse(const char *text, struct gp_conf *conf,
 		  gp_conf_message *message, void *arg);
+
+/* Whether `only` names a program of this name (no directory in it). A program
+ * may go by several. Thread-safe. */
+bool gp_conf_is_for(const struct gp_conf *conf, const char *name);
 
 /* The table, for printing: number of options, and one of them. */
 struct gp_conf_option {
@@ -127,6 +139,9 @@ const struct gp_conf_option *gp_conf_option(size_t index);
 /* The effective value of option `index`, as it would be written in
  * GPUPOOL_CONF ("True", "8GiB"). Returns buf. */
 const char *gp_conf_value(const struct gp_conf *conf, size_t index, char *buf,
+			  size_t size);
+/* The same for people and for JSON: a path stands without quotes. */
+const char *gp_conf_plain(const struct gp_conf *conf, size_t index, char *buf,
 			  size_t size);
 /* True if the option still has its default. */
 bool gp_conf_is_default(const struct gp_conf *conf, size_t index);

@@ -44,6 +44,9 @@ const struct gp_conf_foreign gp_conf_foreigners[] = {
 };
 const size_t gp_conf_num_foreign =
 	sizeof(gp_conf_foreigners) / sizeof(gp_conf_foreigners[0]);
+_Static_assert(sizeof(gp_conf_foreigners) / sizeof(gp_conf_foreigners[0]) <=
+		       GP_CONF_MAX_FOREIGN,
+	       "raise GP_CONF_MAX_FOREIGN");
 
 void gp_conf_defaults(struct gp_conf *conf)
 {
@@ -76,6 +79,16 @@ const char *gp_conf_value(const struct gp_conf *conf, size_t index, char *buf,
 		buf[0] = '\0';
 	if (index < NUM_ROWS)
 		gp_conf_print(&gp_conf_rows[index], conf, buf, size);
+	return buf;
+}
+
+const char *gp_conf_plain(const struct gp_conf *conf, size_t index, char *buf,
+			  size_t size)
+{
+	if (size)
+		buf[0] = '\0';
+	if (index < NUM_ROWS)
+		gp_conf_print_plain(&gp_conf_rows[index], conf, buf, size);
 	return buf;
 }
 

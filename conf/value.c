@@ -15,6 +15,7 @@ struct choice {
 static const struct choice backends[] = {
 	{"native", GP_BACKEND_NATIVE},
 	{"passthrough", GP_BACKEND_PASSTHROUGH},
+	{"cudaMallocAsync", GP_BACKEND_CUDA_MALLOC_ASYNC},
 	{NULL, 0},
 };
 
@@ -119,7 +120,7 @@ static const char *choice_name(const struct choice *choices, int value)
 }
 
 /* Quoted ("\"" and "\\" stand for themselves) or as it is. */
-static int path_read(struct gp_span text, char *path)
+int gp_path_read(struct gp_span text, char *path)
 {
 	const bool quoted = text.len >= 2 && text.at[0] == '"' &&
 			    text.at[text.len - 1] == '"';
@@ -297,6 +298,8 @@ int gp_conf_read(const struct gp_conf_row *row, struct gp_span value,
 		if (!error)
 			conf->backend = (enum gp_backend)chosen;
 		return error;
+	case GP_TYPE_ONLY:
+		return gp_only_read(value, field);
 	case GP_TYPE_CACHE:
 		error = choice_read(value, cache_policies, &chosen);
 		if (!error)
@@ -318,7 +321,7 @@ int gp_conf_read(const struct gp_conf_row *row, struct gp_span value,
 			conf->free_barrier = (enum gp_conf_barrier)chosen;
 		return error;
 	case GP_TYPE_PATH:
-		return path_read(value, field);
+		return gp_path_read(value, field);
 	case GP_TYPE_SIGNAL:
 		return gp_signal_read(value, field);
 	case GP_TYPE_MS:
@@ -358,6 +361,9 @@ static void print_field(const struct gp_conf_row *row,
 	case GP_TYPE_BACKEND:
 		snprintf(buf, size, "%s",
 			 choice_name(backends, (int)conf->backend));
+		break;
+	case GP_TYPE_ONLY:
+		gp_only_print(field, buf, size);
 		break;
 	case GP_TYPE_CACHE:
 		snprintf(buf, size, "%s",
@@ -412,6 +418,26 @@ static void print_field(const struct gp_conf_row *row,
 	}
 }
 
+/* A path or a list can be longer than any sensible buffer. */
+static void mark_cut(char *buf, size_t size)
+{
+	if (size > 4 && strlen(buf) == size - 1)
+		memcpy(buf + size - 4, "...", 3);
+}
+
+void gp_conf_print_plain(const struct gp_conf_row *row,
+			 const struct gp_conf *conf, char *buf, size_t size)
+{
+	if (row->type != GP_TYPE_PATH) {
+		gp_conf_print(row, conf, buf, size);
+		return;
+	}
+	if (!size)
+		return;
+	snprintf(buf, size, "%s", (const char *)conf + row->offset);
+	mark_cut(buf, size);
+}
+
 void gp_conf_print(const struct gp_conf_row *row, const struct gp_conf *conf,
 		   char *buf, size_t size)
 {
@@ -419,7 +445,5 @@ void gp_conf_print(const struct gp_conf_row *row, const struct gp_conf *conf,
 		return;
 	buf[0] = '\0';
 	print_field(row, conf, buf, size);
-	/* Only a path can be longer than any sensible buffer. */
-	if (size > 4 && strlen(buf) == size - 1)
-		memcpy(buf + size - 4, "...", 3);
+	mark_cut(buf, size);
 }

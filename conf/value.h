@@ -43,7 +43,8 @@ struct gp_span gp_span_trim(struct gp_span span);
 	X(BYTES, uint64_t)                   /* bytes; a bare number too */ \
 	X(SHARES, double[GP_CONF_DEVICES])   /* 0 to 1 */                   \
 	X(LIMITS, uint64_t[GP_CONF_DEVICES]) /* as BYTES */                 \
-	X(BAD_LIMIT, enum gp_conf_bad_limit)
+	X(BAD_LIMIT, enum gp_conf_bad_limit)                                \
+	X(ONLY, char[GP_CONF_ONLY_SIZE])
 
 enum gp_conf_type {
 #define X(type, ctype) GP_TYPE_##type,
@@ -67,7 +68,8 @@ struct gp_conf_foreign {
 extern const struct gp_conf_row gp_conf_rows[];
 extern const struct gp_conf_foreign gp_conf_foreigners[];
 extern const size_t gp_conf_num_foreign;
-#define GP_CONF_MAX_ROWS 64
+#define GP_CONF_MAX_ROWS    64
+#define GP_CONF_MAX_FOREIGN 32
 
 /* Read `value` into row's field of conf. 0; -EINVAL: not such a value;
  * -ERANGE: outside the bounds. */
@@ -77,6 +79,9 @@ int gp_conf_read(const struct gp_conf_row *row, struct gp_span value,
  * it ends in "...". */
 void gp_conf_print(const struct gp_conf_row *row, const struct gp_conf *conf,
 		   char *buf, size_t size);
+/* The same for people and JSON: a path without quotes. */
+void gp_conf_print_plain(const struct gp_conf_row *row,
+			 const struct gp_conf *conf, char *buf, size_t size);
 
 /* conf/number.c: plain decimals, "12", "0.5", "1.25", at most nine digits
  * after the point and no sign or exponent. */
@@ -115,6 +120,16 @@ int gp_limit_read(const struct gp_conf_row *row, struct gp_span text,
 		  uint64_t *bytes);
 int gp_share_read(struct gp_span text, double *share);
 void gp_limit_print(uint64_t bytes, char *buf, size_t size);
+
+/* conf/only.c: a list of patterns, "python*,train". `only` holds
+ * GP_CONF_ONLY_SIZE bytes, cleared behind the text. */
+bool gp_only_is_pattern(struct gp_span text);
+int gp_only_add(struct gp_span pattern, char *only);
+int gp_only_read(struct gp_span text, char *only);
+void gp_only_print(const char *only, char *buf, size_t size);
+
+/* conf/value.c, for file names: quoted or as it is; PATH_MAX bytes. */
+int gp_path_read(struct gp_span text, char *path);
 
 /* conf/suggest.c: the known key nearest to `key`, NULL if none is near. */
 const char *gp_conf_suggest(struct gp_span key);

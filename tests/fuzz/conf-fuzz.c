@@ -54,6 +54,8 @@ static void expect_valid(const struct gp_conf *conf)
 	expect(conf->report_signal != SIGKILL && conf->report_signal != SIGSTOP,
 	       "a signal that cannot be caught");
 	expect(conf->backend <= GP_BACKEND_PASSTHROUGH, "backend");
+	expect(conf->only[0] && memchr(conf->only, 0, sizeof(conf->only)),
+	       "only");
 	expect(conf->cache_policy <= GP_CONF_NONE, "cache_policy");
 	expect(conf->reuse <= GP_CONF_REUSE_SYNC, "reuse");
 	expect(conf->free_order <= GP_CONF_ORDER_REUSE, "free_order");
@@ -251,6 +253,14 @@ static void append_value(struct text *text)
 		"\"",
 		"10s",
 		"500ms",
+		"8GiB",
+		"[0:0.5,1:0.8]",
+		"[0:8GiB,>:4GiB]",
+		"[1:0.5",
+		"python*,train",
+		"[python*,tr?in]",
+		"refuse",
+		"cudaMallocAsync",
 	};
 	static const char *const units[] = {"",    "MB", "MiB", "GiB",
 					    "KiB", "B",  "T",   " G"};

@@ -90,8 +90,18 @@ static void test_blank_for_colon(void **state)
 	assert_int_equal(num_said, 1);
 	says("garbage_collection_threshold 0.8 has a blank where the colon "
 	     "belongs; read as garbage_collection_threshold:0.8\n");
+	/* One line, whatever is wrong. */
 	assert_int_equal(parse("quiet True check True"), 1);
 	assert_false(conf.quiet);
+	assert_int_equal(num_said, 1);
+	assert_int_equal(parse("quite True"), 1);
+	assert_int_equal(num_said, 1);
+	says("quite:True is ignored: no such key; the nearest known key is "
+	     "quiet\n");
+	assert_int_equal(parse("quiet maybe"), 1);
+	assert_int_equal(num_said, 1);
+	assert_int_equal(parse("pinned_free_catch_all True"), 0);
+	assert_int_equal(num_said, 2);
 }
 
 static void test_no_value(void **state)
@@ -176,20 +186,52 @@ static void test_foreign(void **state)
 {
 	(void)state;
 	assert_int_equal(parse("pinned_use_cuda_host_register:True,quiet:1,"
-			       "expandable_segments_reserve:[1:2,3:4]"),
+			       "expandable_segments_reserve:[1:2,3:4],"
+			       "pinned_free_catch_all:False,"
+			       "pinned_free_catch_all:True"),
 			 0);
 	assert_true(conf.quiet);
-	assert_int_equal(num_said, 2);
-	says("pinned_use_cuda_host_register:True has no effect: gpupool does "
-	     "not pool host memory\n");
-	says("expandable_segments_reserve:[1:2,3:4] has no effect: ");
+	assert_int_equal(num_said, 1); /* one for all */
+	says("without effect here: pinned_use_cuda_host_register, "
+	     "pinned_free_catch_all (gpupool does not pool host memory); "
+	     "expandable_segments_reserve (gpupool chooses the size of its "
+	     "address range itself)\n");
 	for (size_t i = 0; i < gp_conf_num_foreign; i++) {
 		char text[128];
 
 		snprintf(text, sizeof(text), "%s:1", gp_conf_foreigners[i].key);
 		assert_int_equal(parse(text), 0);
 		assert_int_equal(num_said, 1);
+		snprintf(text, sizeof(text), "without effect here: %s (%s)\n",
+			 gp_conf_foreigners[i].key, gp_conf_foreigners[i].why);
+		assert_string_equal(said, text);
 	}
+}
+
+/* Of all at once, nothing is cut off; rows with the same reason stand
+ * together, so that it is said once. */
+static void test_all_foreign(void **state)
+{
+	char text[2048] = "";
+	size_t reasons = 0, closed = 0;
+
+	(void)state;
+	for (size_t i = 0; i < gp_conf_num_foreign; i++) {
+		const struct gp_conf_foreign *at = &gp_conf_foreigners[i];
+
+		strcat(text, at->key);
+		strcat(text, ":1,");
+		reasons += !i || strcmp(at->why, at[-1].why);
+	}
+	text[strlen(text) - 1] = '\0';
+	assert_int_equal(parse(text), 0);
+	assert_int_equal(num_said, 1);
+	for (size_t i = 0; i < gp_conf_num_foreign; i++)
+		says(gp_conf_foreigners[i].key);
+	for (const char *at = said; *at; at++)
+		closed += *at == ')';
+	assert_int_equal(closed, reasons);
+	assert_int_equal(said[strlen(said) - 2], ')');
 }
 
 static void test_lists_and_quotes(void **state)
@@ -201,16 +243,148 @@ static void test_lists_and_quotes(void **state)
 	assert_string_equal(conf.report_dir, "a,quiet:1");
 	assert_true(conf.check);
 	assert_false(conf.quiet);
-	/* Never closed: what follows still counts. */
-	assert_true(parse("roundup_power2_divisions:[256:1,quiet:1") == 1);
-	assert_true(conf.quiet);
-	assert_true(parse("report_dir:\"abc,quiet:1") == 1);
-	assert_true(conf.quiet);
-	assert_true(parse("report_dir:\"abc\\\",quiet:1") == 1);
-	assert_true(conf.quiet);
 	/* Something behind the end. */
 	assert_int_equal(parse("report_dir:\"a\"b,quiet:1"), 1);
 	assert_true(conf.quiet);
+}
+
+/* Never closed: one complaint, and what follows still counts. */
+static void test_unclosed(void **state)
+{
+	static const char *const texts[] = {
+		"roundup_power2_divisions:[256:1,512:2",
+		"roundup_power2_divisions:[256:1,512:2,>:8",
+		"roundup_power2_divisions:[256:1, 512:2 ",
+		"report_dir:\"/a,b/c d",
+		"report_dir:\"/a,b\\\"",
+		"report_dir:\"",
+		"only:[python*,train",
+		"report_signal:[",
+	};
+	char text[128];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		assert_int_equal(parse(texts[i]), 1);
+		assert_int_equal(num_said, 1);
+		says(strchr(texts[i], '"') ? "(the \" is never closed)"
+					   : "(the [ is never closed)");
+		snprintf(text, sizeof(text), "%s, quiet : 1,check:1", texts[i]);
+		assert_int_equal(parse(text), 1);
+		assert_int_equal(num_said, 1);
+		assert_true(conf.quiet && conf.check);
+	}
+	/* A bracket of somebody else's does not close it. */
+	assert_int_equal(parse("roundup_power2_divisions:[256:1,quiet:1,"
+			       "memory_limit:[0:8GiB]"),
+			 1);
+	assert_true(conf.quiet);
+	assert_int_equal(gp_conf_limit(&conf, 0), 8ull << 30);
+	assert_false(conf.limit_is_bad);
+	/* A foreign one swallows no more. */
+	assert_int_equal(parse("expandable_segments_reserve:[1:2,3:4,quiet:1"),
+			 0);
+	assert_true(conf.quiet);
+}
+
+static void test_only(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("only:python*,train"), 0);
+	assert_string_equal(conf.only, "python*,train");
+	assert_int_equal(parse("only: python* , train,quiet:1,,"), 0);
+	assert_string_equal(conf.only, "python*,train");
+	assert_true(conf.quiet);
+	assert_int_equal(parse("only:[python*, train],quiet:1"), 0);
+	assert_string_equal(conf.only, "python*,train");
+	assert_int_equal(parse("only python*,train,quiet True"), 0);
+	assert_string_equal(conf.only, "python*,train");
+	assert_true(conf.quiet);
+	assert_int_equal(parse("only:a,b,only:c,d"), 0);
+	assert_string_equal(conf.only, "c,d");
+	says("only is given more than once; the last, only:c, holds\n");
+	assert_int_equal(parse("only:[quiet,check]"), 0);
+	assert_string_equal(conf.only, "quiet,check");
+	assert_int_equal(num_said, 0);
+
+	/* A key is no name, unless in brackets; it may be a slip. */
+	assert_int_equal(parse("only:a,memory_limit,b"), 2);
+	assert_string_equal(conf.only, "a");
+	assert_true(conf.limit_is_bad);
+	says("memory_limit is ignored: it has no value;");
+	says("b is ignored: no such key");
+	/* Names follow only where it does not end. */
+	assert_int_equal(parse("only:a,quiet:1,b"), 1);
+	assert_int_equal(parse("only:[a],b"), 1);
+	assert_int_equal(parse("only:a,b/c"), 1);
+	assert_int_equal(parse("only:a,quiet=1"), 1);
+	assert_false(conf.quiet);
+	/* One complaint, also of a list. */
+	assert_int_equal(parse("only:/usr/bin/x,b,c,quiet:1"), 1);
+	assert_int_equal(num_said, 1);
+	assert_string_equal(conf.only, "*");
+	assert_true(conf.quiet);
+}
+
+static void test_only_is_bounded(void **state)
+{
+	char text[1024] = "only:n";
+
+	(void)state;
+	for (int i = 0; i < 254; i++)
+		strcat(text, ",n");
+	assert_int_equal(parse(text), 0);
+	assert_int_equal(strlen(conf.only), 509);
+	strcat(text, ",n");
+	assert_int_equal(parse(text), 0);
+	assert_int_equal(strlen(conf.only), 511);
+	strcat(text, ",n");
+	assert_int_equal(parse(text), 1);
+	says("only:n is refused (out of range), only stays [n,");
+}
+
+static void test_is_for(void **state)
+{
+	static const struct {
+		const char *only, *name;
+		bool meant;
+	} rows[] = {
+		{"python", "python", true},
+		{"python", "python3", false},
+		{"python*", "python", true},
+		{"python*", "python3.11", true},
+		{"python*", "pytho", false},
+		{"python*", "ipython3", false},
+		{"*python*", "ipython3", true},
+		{"python?", "python3", true},
+		{"python?", "python", false},
+		{"*.py", "train.py", true},
+		{"*.py", "train.py.py", true},
+		{"*.py", "train.pyc", false},
+		{"t*n", "train", true},
+		{"t*n", "trainer", false},
+		{"a*b*c", "aXbXbXc", true},
+		{"a*b*c", "aXcXb", false},
+		{"a**", "a", true},
+		{"*", "", true},
+		{"*", "anything", true},
+		{"?", "", false},
+		{"Python", "python", false},
+		{"a,b", "b", true},
+		{"a,b", "a,b", false},
+		{"a,b*", "bc", true},
+		{"a,b", "c", false},
+		{"a,b", "", false},
+	};
+	char text[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		snprintf(text, sizeof(text), "only:[%s]", rows[i].only);
+		assert_int_equal(parse(text), 0);
+		if (gp_conf_is_for(&conf, rows[i].name) != rows[i].meant)
+			fail_msg("%s and %s", rows[i].only, rows[i].name);
+	}
 }
 
 static void test_small_split(void **state)
@@ -340,7 +514,12 @@ int main(void)
 		cmocka_unit_test(test_bad_value_keeps_default),
 		cmocka_unit_test(test_duplicates),
 		cmocka_unit_test(test_foreign),
+		cmocka_unit_test(test_all_foreign),
 		cmocka_unit_test(test_lists_and_quotes),
+		cmocka_unit_test(test_unclosed),
+		cmocka_unit_test(test_only),
+		cmocka_unit_test(test_only_is_bounded),
+		cmocka_unit_test(test_is_for),
 		cmocka_unit_test(test_small_split),
 		cmocka_unit_test(test_long_text),
 		cmocka_unit_test(test_messages_are_clean),
