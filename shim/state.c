@@ -1,7 +1,7 @@
 /*
- * Lazy start. The constructor only remembers what a program may change later
- * (directory, environment); everything else happens at the first GPU memory
- * call, outside any driver callback.
+ * Lazy start. The constructor only reads what a program may change later
+ * (directory, environment, the files it names); everything else happens at the
+ * first GPU memory call, outside any driver callback.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "conf/conf.h"
+#include "shim/program.h"
 #include "shim/reporter.h"
 #include "shim/state.h"
 #include "shim/work.h"
@@ -22,74 +23,78 @@
 int gp_phase_now = GP_COLD;
 bool gp_checking;
 
-/* Written by the constructor, before any other thread; then constant. */
+/* Written under load_lock before `loaded` is published; then constant. */
 static char start_dir[PATH_MAX];
-static char *conf_text;
 static uint64_t start_time;
-
-/* Written under start_lock before GP_RUNNING is published; then constant. */
 static struct gp_conf settings;
-static char note_text[GP_MAX_NOTES][256];
+static bool wanted; /* the settings switch gpupool on in this program */
+static char note_text[GP_MAX_NOTES][1024];
 static const char *note_list[GP_MAX_NOTES];
 static size_t num_notes;
-static pid_t owner_pid;
+static int loaded;
 
-/* Rank: taken first, before any other lock of gpupool. Not held by forks:
- * the child never takes it. */
+/* Rank: taken first, before any other lock of gpupool. Neither is held by
+ * forks: the child never takes them. */
+static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 
-__attribute__((constructor)) static void remember(void)
-{
-	int saved = errno;
-	const char *text = getenv("GPUPOOL_CONF");
-	struct timespec now;
+/* Written under start_lock before GP_RUNNING is published; then constant. */
+static pid_t owner_pid;
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	start_time = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-	if (!getcwd(start_dir, sizeof(start_dir)))
-		start_dir[0] = '\0';
-	if (text)
-		conf_text = strdup(text);
-	/* Work is watched from the first on, also where nothing is looked up. */
-	gp_may_intercept();
-	errno = saved;
-}
-
-/* Whether the configuration switches gpupool on: -1 not looked yet. Every
- * writer writes the same value. */
-static int enabled_once = -1;
-
-bool gp_may_intercept(void)
-{
-	int on = __atomic_load_n(&enabled_once, __ATOMIC_RELAXED);
-
-	if (on < 0) {
-		static struct gp_conf probe; /* too large for small stacks */
-		static pthread_mutex_t probe_lock = PTHREAD_MUTEX_INITIALIZER;
-
-		pthread_mutex_lock(&probe_lock);
-		gp_conf_parse(conf_text, &probe, NULL, NULL);
-		on = probe.enabled;
-		/* From the first submission on; there may be some before the
-		 * first memory call. */
-		if (on && probe.backend == GP_BACKEND_NATIVE &&
-		    probe.reuse == GP_CONF_REUSE_AUTO)
-			gp_work_watch(true);
-		pthread_mutex_unlock(&probe_lock);
-		__atomic_store_n(&enabled_once, on, __ATOMIC_RELAXED);
-	}
-	return on && __atomic_load_n(&gp_phase_now, __ATOMIC_RELAXED) != GP_OFF;
-}
-
+/* Kept, not said: a process that never touches a GPU says nothing. */
 static void take_note(void *arg, const char *sentence)
 {
 	(void)arg;
-	gp_warn("%s", sentence);
 	if (num_notes == GP_MAX_NOTES)
 		return;
 	snprintf(note_text[num_notes], sizeof(note_text[0]), "%s", sentence);
 	note_list[num_notes] = note_text[num_notes];
 	num_notes++;
+}
+
+/* Once, and as early as anybody asks: other libraries' constructors may look
+ * symbols up before ours has run. The program may change its directory and
+ * environment later. */
+static void load(void)
+{
+	struct timespec now;
+
+	pthread_mutex_lock(&load_lock);
+	if (!loaded) {
+		clock_gettime(CLOCK_REALTIME, &now);
+		start_time = (uint64_t)now.tv_sec * 1000000000u +
+			     (uint64_t)now.tv_nsec;
+		if (!getcwd(start_dir, sizeof(start_dir)))
+			start_dir[0] = '\0';
+		gp_conf_parse(getenv("GPUPOOL_CONF"), &settings, take_note,
+			      NULL);
+		wanted = settings.enabled && gp_program_is_meant(&settings);
+		/* Work is watched from the first submission on, also where
+		 * nothing is looked up; there may be some before the first
+		 * memory call. */
+		if (wanted && settings.backend == GP_BACKEND_NATIVE &&
+		    settings.reuse == GP_CONF_REUSE_AUTO)
+			gp_work_watch(true);
+		__atomic_store_n(&loaded, 1, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&load_lock);
+}
+
+__attribute__((constructor)) static void remember(void)
+{
+	gp_may_intercept();
+}
+
+bool gp_may_intercept(void)
+{
+	if (!__atomic_load_n(&loaded, __ATOMIC_ACQUIRE)) {
+		int saved = errno;
+
+		load();
+		errno = saved;
+	}
+	return wanted &&
+	       __atomic_load_n(&gp_phase_now, __ATOMIC_RELAXED) != GP_OFF;
 }
 
 /* The child of a fork cannot use CUDA (the driver answers "not initialised"):
@@ -111,7 +116,8 @@ __attribute__((noinline, cold)) bool gp_start(void)
 	pthread_mutex_lock(&start_lock);
 	phase = gp_phase_now;
 	if (phase == GP_COLD) {
-		gp_conf_parse(conf_text, &settings, take_note, NULL);
+		for (size_t i = 0; i < num_notes; i++)
+			gp_warn("%s", note_list[i]);
 		gp_log_quiet(settings.quiet);
 		gp_checking = settings.check;
 		owner_pid = getpid();

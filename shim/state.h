@@ -16,10 +16,10 @@
 enum gp_phase {
 	GP_COLD,    /* nothing done yet */
 	GP_RUNNING, /* configured, thread and handlers in place */
-	GP_OFF,     /* enabled:False, or a fork of a process that ran */
+	GP_OFF,     /* a fork of a process that ran */
 };
 
-/* Synchronization: atomic. Goes COLD -> RUNNING -> OFF or COLD -> OFF. */
+/* Synchronization: atomic. Goes COLD -> RUNNING -> OFF. */
 extern int gp_phase_now;
 
 /* Cold: configure and start. Thread-safe; returns true when running. */
@@ -47,7 +47,7 @@ bool gp_may_intercept(void);
 /* The setting `check`. Immutable once gp_active() was true. */
 extern bool gp_checking;
 
-/* The configuration. Immutable once gp_active() was true. */
+/* The configuration. Immutable once gp_may_intercept() was called. */
 const struct gp_conf *gp_settings(void);
 
 /* Sentences about settings, for the report; immutable once running. */
