@@ -128,8 +128,11 @@ static void parse_file(struct parse *parse, const struct gp_setting *setting)
 		error = -EINVAL;
 	if (!error && remarks->file[0])
 		error = -ELOOP;
-	if (!error)
-		error = gp_conf_file_open(path, &file);
+	if (error) {
+		gp_refuse_file(remarks, setting, "", error);
+		return;
+	}
+	error = gp_conf_file_open(path, &file);
 	if (error) {
 		gp_refuse_file(remarks, setting, path, error);
 		return;

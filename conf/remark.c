@@ -140,7 +140,8 @@ void gp_refuse(struct gp_remarks *remarks, const struct gp_conf_row *row,
 	gp_conf_print(row, remarks->conf, stays, sizeof(stays));
 	gp_say(remarks, "%s:%s is refused%s, %s stays %s; accepted: %s",
 	       row->option.key, gp_show(setting->value).text,
-	       reason(setting, error), row->option.key, stays,
+	       reason(setting, error), row->option.key,
+	       gp_show((struct gp_span){stays, strlen(stays)}).text,
 	       row->option.accepted);
 	gp_count_refused(remarks, setting);
 }

@@ -43,7 +43,7 @@ void gp_refuse_empty(struct gp_remarks *remarks, const struct gp_conf_row *row,
 		     const struct gp_setting *setting);
 void gp_refuse_unknown(struct gp_remarks *remarks,
 		       const struct gp_setting *setting);
-/* `path`: as in the setting, "" if it could not be read. */
+/* `path`: the file that was tried, "" if none was. */
 void gp_refuse_file(struct gp_remarks *remarks,
 		    const struct gp_setting *setting, const char *path,
 		    int error);

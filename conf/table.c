@@ -48,18 +48,18 @@ _Static_assert(sizeof(gp_conf_foreigners) / sizeof(gp_conf_foreigners[0]) <=
 		       GP_CONF_MAX_FOREIGN,
 	       "raise GP_CONF_MAX_FOREIGN");
 
+/* Cannot fail: a unit test reads every default. */
+static void read_default(const struct gp_conf_row *row, struct gp_conf *conf)
+{
+	gp_conf_read(row, (struct gp_span){row->initial, strlen(row->initial)},
+		     conf);
+}
+
 void gp_conf_defaults(struct gp_conf *conf)
 {
 	memset(conf, 0, sizeof(*conf));
-	for (size_t i = 0; i < NUM_ROWS; i++) {
-		const struct gp_conf_row *row = &gp_conf_rows[i];
-
-		/* Cannot fail: a unit test reads every default. */
-		gp_conf_read(
-			row,
-			(struct gp_span){row->initial, strlen(row->initial)},
-			conf);
-	}
+	for (size_t i = 0; i < NUM_ROWS; i++)
+		read_default(&gp_conf_rows[i], conf);
 }
 
 size_t gp_conf_count(void)
@@ -100,9 +100,11 @@ bool gp_conf_is_default(const struct gp_conf *conf, size_t index)
 	if (index >= NUM_ROWS)
 		return true;
 	row = &gp_conf_rows[index];
-	gp_conf_defaults(&defaults);
+	/* Readers fill the whole field. */
+	read_default(row, &defaults);
 	/* This default follows another option. */
-	defaults.max_non_split_rounding = conf->large_segment_size;
+	if (row->offset == offsetof(struct gp_conf, max_non_split_rounding))
+		defaults.max_non_split_rounding = conf->large_segment_size;
 	return !memcmp((const char *)conf + row->offset,
 		       (const char *)&defaults + row->offset, row->size);
 }

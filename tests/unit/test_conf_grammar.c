@@ -425,6 +425,8 @@ static void test_messages_are_clean(void **state)
 	(void)state;
 	assert_int_equal(parse("quiet:a\033[31mb\001"), 1);
 	says("quiet:a?[31mb? is refused");
+	assert_int_equal(parse("report_dir:a\033b,report_dir:a b"), 1);
+	says("report_dir stays a?b;");
 	/* No callback is no error. */
 	assert_int_equal(gp_conf_parse("quiet:x,zzz:1", &conf, NULL, NULL), 2);
 }
