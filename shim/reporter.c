@@ -74,7 +74,7 @@ static size_t fill_settings(struct gp_report_setting *settings)
 	for (size_t i = 0; i < n; i++) {
 		settings[i].key = gp_conf_option(i)->key;
 		settings[i].is_default = gp_conf_is_default(gp_settings(), i);
-		gp_conf_value(gp_settings(), i, settings[i].value,
+		gp_conf_plain(gp_settings(), i, settings[i].value,
 			      sizeof(settings[i].value));
 	}
 	return n;

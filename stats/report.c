@@ -191,6 +191,9 @@ static void settings(struct gp_emit *emit, const struct gp_report *report)
 		gp_emit_item(emit, setting->is_default ? " " : "*");
 		gp_emit_string(emit, "key", setting->key);
 		gp_emit_tab(emit, 32);
+		if (!setting->value[0])
+			gp_emit_words(emit, "\"\"");
+		gp_emit_hide(emit, !setting->value[0]);
 		gp_emit_string(emit, "value", setting->value);
 		gp_emit_hide(emit, true);
 		gp_emit_bool(emit, "is_default", setting->is_default);

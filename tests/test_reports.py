@@ -350,6 +350,22 @@ class Settings(ReportTest):
         self.assertEqual(self.kinds(), ['exit'])
         self.assertEqual(len(self.the_json('exit')['notes']), 3)
 
+    def test_a_directory_is_shown_as_it_is(self):
+        """Quotes belong to GPUPOOL_CONF, not to the directory."""
+        place = os.path.join(self.dir, 'my "logs", 1')
+        os.mkdir(place)
+        self.script('alloc=4096', conf='report_dir:"%s"'
+                    % place.replace('"', '\\"'))
+        json_name, text_name = self.reports(place)
+        settings = {s['key']: s['value'] for s in
+                    self.read(json_name, place)['settings']}
+        self.assertEqual(settings['report_dir'], place)
+        self.assertIn(place, self.read(text_name, place))
+        self.script('alloc=4096')
+        settings = {s['key']: s['value'] for s in
+                    self.the_json('exit')['settings']}
+        self.assertEqual(settings['report_dir'], '')
+
 
 class Trace(ReportTest):
     """What `gpupool record` asks of the library."""
