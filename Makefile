@@ -64,7 +64,7 @@ RT     := $(B)/sim/libcudart.so.13
 RT_A   := $(B)/sim/libcudart_static.a
 REPLAY_LIB := $(B)/libgpupool-replay.a
 REPLAY := $(if $(REPLAY_SRC),$(B)/gpupool-replay)
-CONF_DOC := $(B)/conf-doc
+CONF_DOC := $(B)/gpupool-conf
 EXAMPLES := $(patsubst tests/examples/%.c,$(B)/examples/%,$(EX_SRC))
 UNITS  := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(UNIT_SRC))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/tests/fuzz/%,$(FUZZ_SRC))
@@ -75,7 +75,7 @@ BENCHES := $(patsubst tests/bench/%.c,$(B)/tests/bench/%,$(BENCH_SRC))
 PROGS  := $(patsubst tests/programs/%.c,$(B)/tests/programs/%,$(PROG_SRC)) \
 	  $(patsubst tests/programs/rt_%.c,$(B)/tests/programs/rt_%-static,$(filter tests/programs/rt_%,$(PROG_SRC)))
 
-.PHONY: all deps demo test bench fuzz lint gpu-test gpu-bench install clean help format headers work-table readme
+.PHONY: all deps demo test bench fuzz lint gpu-test gpu-bench install uninstall clean help format headers work-table readme
 all: $(LIB) $(SIM) $(RT) $(RT_A) $(REPLAY) $(EXAMPLES) $(CONF_DOC)
 
 help:
@@ -94,6 +94,7 @@ help:
 	@echo 'make gpu-bench     timings on a real card'
 	@echo 'make format        clang-format over the sources'
 	@echo 'make install       PREFIX=/usr/local'
+	@echo 'make uninstall     removes what install put there'
 	@echo 'make clean         removes build/'
 	@echo 'settings           CC CUDA_HOME PREFIX PYTHON SAN V=1 DEBUG=1'
 
@@ -231,8 +232,8 @@ $(B)/gpupool-replay: $(call obj,$(filter %/main.c,$(REPLAY_SRC))) $(REPLAY_LIB) 
 	$(say) LINK $@
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) $(REPLAY_LIB) $(CORE) -ldl -lpthread -lm
 
-# Prints the README's configuration table, from conf/options.def.
-$(CONF_DOC): $(call obj,conf/doc/conf-doc.c) $(CORE)
+# Prints the table of conf/options.def, and what the settings are read as.
+$(CONF_DOC): $(call obj,$(wildcard conf/doc/*.c)) $(CORE)
 	$(say) LINK $@
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) $(CORE)
 
@@ -261,7 +262,7 @@ gpu-test: all
 gpu-bench: all $(BENCHES)
 	$(Q)$(PYTHON) tests/gpu/bench.py --build $(B)
 
-LINT_SRC = $(CORE_SRC) $(SHIM_SRC) $(SIM_SRC) $(RT_SRC) $(REPLAY_SRC) $(UNIT_SRC) $(PROG_SRC) $(FUZZ_SRC) $(ORDER_SRC) $(BENCH_SRC) $(EX_SRC) $(wildcard tests/support/*.c)
+LINT_SRC = $(CORE_SRC) $(wildcard conf/doc/*.c) $(SHIM_SRC) $(SIM_SRC) $(RT_SRC) $(REPLAY_SRC) $(UNIT_SRC) $(PROG_SRC) $(FUZZ_SRC) $(ORDER_SRC) $(BENCH_SRC) $(EX_SRC) $(wildcard tests/support/*.c)
 LINT_HDR = $(wildcard */*.h */*/*.h)
 lint:
 	clang-format --dry-run -Werror $(LINT_SRC) $(LINT_HDR)
@@ -278,7 +279,7 @@ format:
 # A running program keeps the old file: the library is replaced by rename.
 # The linker's cache is asked whether LD_PRELOAD finds the bare name.
 TO = $(DESTDIR)$(PREFIX)
-install: $(LIB) $(REPLAY)
+install: $(LIB) $(REPLAY) $(CONF_DOC)
 	$(say) INSTALL '$(TO)/lib/libgpupool.so'
 	$(Q)mkdir -p '$(TO)/lib/gpupool' '$(TO)/bin'
 	$(Q)install -m 755 $(LIB) '$(TO)/lib/.libgpupool.so.new'
@@ -287,11 +288,19 @@ install: $(LIB) $(REPLAY)
 	$(if $(REPLAY),$(Q)install -m 755 $(REPLAY) '$(TO)/bin/')
 	$(say) INSTALL '$(TO)/bin/gpupool'
 	$(Q)install -m 644 scripts/*.py '$(TO)/lib/gpupool/'
+	$(Q)install -m 755 $(CONF_DOC) '$(TO)/lib/gpupool/'
 	$(Q)install -m 755 scripts/gpupool '$(TO)/bin/gpupool'
 	$(if $(DESTDIR),,$(Q)ldconfig 2>/dev/null; \
 		found=$$(ldconfig -p 2>/dev/null | sed -n 's/.*libgpupool\.so .*=> //p' | head -n 1); \
 		test "$$found" -ef '$(TO)/lib/libgpupool.so' || \
 		echo 'gpupool: the linker does not look there (or ldconfig needs root): give LD_PRELOAD the full path' >&2)
+
+# A running program keeps the library until it ends.
+uninstall:
+	$(say) REMOVE '$(TO)/lib/libgpupool.so'
+	$(Q)rm -f '$(TO)/lib/libgpupool.so' '$(TO)/bin/gpupool' '$(TO)/bin/gpupool-replay'
+	$(Q)rm -rf '$(TO)/lib/gpupool'
+	$(if $(DESTDIR),,$(Q)ldconfig 2>/dev/null || true)
 
 clean:
 	rm -rf build

@@ -128,8 +128,9 @@ int gp_only_add(struct gp_span pattern, char *only);
 int gp_only_read(struct gp_span text, char *only);
 void gp_only_print(const char *only, char *buf, size_t size);
 
-/* conf/value.c, for file names: quoted or as it is; PATH_MAX bytes. */
+/* conf/path.c: quoted or as it is; PATH_MAX bytes, cleared behind the text. */
 int gp_path_read(struct gp_span text, char *path);
+void gp_path_print(const char *path, char *buf, size_t size);
 
 /* conf/suggest.c: the known key nearest to `key`, NULL if none is near. */
 const char *gp_conf_suggest(struct gp_span key);

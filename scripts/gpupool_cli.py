@@ -1,9 +1,10 @@
 """The command line of gpupool: what there is, and who does it."""
 import argparse
+import os
 import sys
 import textwrap
 
-from gpupool_paths import Problem
+from gpupool_paths import Problem, find_library
 
 DESCRIPTION = """\
 Serve a CUDA program's device memory from a caching pool, and say where it
@@ -14,8 +15,9 @@ went. The program needs no change:
 """
 
 EPILOG = """\
-exit status: the program's; 125 if gpupool itself failed, 126 if the program
-cannot be executed, 127 if it was not found, 2 for wrong use
+exit status: the program's; 125 if gpupool itself failed or a limit among the
+settings cannot be read, 126 if the program cannot be executed, 127 if it was
+not found, 2 for wrong use
 """
 
 
@@ -39,6 +41,8 @@ def build_parser():
     parser = argparse.ArgumentParser(
         prog='gpupool', description=DESCRIPTION, epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--version', action='store_true',
+                        help='print the version and the library found')
     commands = parser.add_subparsers(dest='action', metavar='COMMAND')
     add_run_options(commands.add_parser(
         'run', help='run a program under gpupool',
@@ -55,10 +59,37 @@ def build_parser():
                         help='where to; %%p is the process id, %%e the '
                              'program (gpupool-%%e-%%p.trace.csv)')
     add_run_options(record)
+    options = commands.add_parser(
+        'options', help='list the settings of GPUPOOL_CONF',
+        usage='gpupool options [KEY] [--json]',
+        description='Print every setting with its default and what it '
+                    'accepts, and its value where GPUPOOL_CONF sets it.')
+    options.add_argument('key', nargs='?', metavar='KEY',
+                         help='this one only, or those that begin so')
+    options.add_argument('--json', action='store_true',
+                         help='the same for scripts')
+    options.add_argument('--lib', metavar='FILE',
+                         help='of this libgpupool.so instead of the one found')
     # advise has a parser of its own: everything after the word is its.
     commands.add_parser('advise', add_help=False,
                         help='find the best settings for a trace')
     return parser
+
+
+def answer(options):
+    """What only prints. A reader who has seen enough is no error."""
+    import gpupool_settings
+    try:
+        if options.version:
+            print(gpupool_settings.version(find_library()))
+            status = 0
+        else:
+            status = gpupool_settings.options(options)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
 
 
 def run_command(options):
@@ -78,6 +109,8 @@ def main(argv):
             return gpupool_advise.main(argv[1:])
         parser = build_parser()
         options = parser.parse_args(argv)
+        if options.version or options.action == 'options':
+            return answer(options)
         if options.action is None:
             parser.print_help()
             return 2

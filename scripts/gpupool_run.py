@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 
+import gpupool_settings
 from gpupool_elf import check_program, find_program, interpreter
 from gpupool_paths import (Problem, find_library, find_simulator, plain_path,
                            runtime_dir)
@@ -51,8 +52,8 @@ def environment(options, library):
         env['LD_LIBRARY_PATH'] = join_list(
             ':', plain_path(find_simulator(library)),
             env.get('LD_LIBRARY_PATH', ''))
-    conf = join_list(',', env.get('GPUPOOL_CONF', '').strip(' ,'),
-                     *(c.strip(' ,') for c in options.conf))
+    conf = join_list(',', *map(gpupool_settings.absolute, [
+        env.get('GPUPOOL_CONF', '')] + options.conf))
     if options.report:
         conf = join_list(',', conf, report_setting(options.report))
     if conf:
@@ -70,9 +71,7 @@ def report_setting(path):
     except OSError as error:
         raise Problem('--report %s: cannot make the directory: %s'
                       % (path, error.strerror))
-    if any(c in path for c in ' ,:[]"\\\t\n'):
-        path = '"%s"' % path.replace('\\', r'\\').replace('"', r'\"')
-    return 'report_dir:' + path
+    return 'report_dir:' + gpupool_settings.quoted(path)
 
 
 def start(path, argv, env, mask):
@@ -182,6 +181,7 @@ def run(options, extra_env=None):
     program = find_program(options.command[0])
     check_program(program, library)
     env = environment(options, library)
+    settings = gpupool_settings.check(library, env.get('GPUPOOL_CONF'))
     env.update(extra_env or {})
     with tempfile.NamedTemporaryFile(prefix='proof-', dir=runtime_dir(),
                                      mode='r') as proof:
@@ -197,7 +197,7 @@ def run(options, extra_env=None):
         except Problem:
             stop(pid)
             raise
-        note = watch.verdict()
+        note = watch.verdict(gpupool_settings.is_off(settings))
     if note:
         say(note)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)

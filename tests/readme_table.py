@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The configuration table of the README, which build/conf-doc prints.
+"""The configuration table of the README, which build/gpupool-conf prints.
 
-usage: readme_table.py --write build/conf-doc
+usage: readme_table.py --write build/gpupool-conf
 
 Replaces what stands between the two markers in README.md.
 """
@@ -26,7 +26,7 @@ def split(text):
 
 
 def generate(conf_doc):
-    return subprocess.run([conf_doc], check=True, stdout=subprocess.PIPE,
+    return subprocess.run([conf_doc, '--markdown'], check=True, stdout=subprocess.PIPE,
                           universal_newlines=True).stdout
 
 

@@ -17,11 +17,14 @@ class Install(harness.CudaTest):
         self.install()
 
     def install(self):
+        self.make('install')
+
+    def make(self, target):
         # DESTDIR, so that the machine's own linker cache is left alone.
         env = {k: v for k, v in os.environ.items()
                if k not in ('MAKEFLAGS', 'MFLAGS', 'MAKELEVEL')}
         made = subprocess.run(
-            ['make', '-C', harness.ROOT, 'install', 'B=' + self.build.path,
+            ['make', '-C', harness.ROOT, target, 'B=' + self.build.path,
              'PREFIX=/usr', 'DESTDIR=' + os.path.join(self.dir, 'root')],
             env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.assertEqual(made.returncode, 0, made.stdout.decode())
@@ -39,6 +42,31 @@ class Install(harness.CudaTest):
         result = harness.run([gpupool, 'run', '--sim', '--', 'true'], env)
         self.assert_ok(result, 125)
         self.assertIn(b'checkout', result.err)
+
+    def test_options(self):
+        """From the installed table."""
+        gpupool = os.path.join(self.prefix, 'bin', 'gpupool')
+        env = self.build.env(preload=False)
+        result = harness.run([gpupool, 'options', 'memory_limit'], env,
+                             cwd='/')
+        self.assert_ok(result)
+        self.assertIn(b'unlimited', result.out)
+        result = harness.run([gpupool, '--version'], env, cwd='/')
+        self.assertIn(self.lib().encode(), result.out)
+        result = harness.run([gpupool, 'run', '--conf', 'memory_limit:x',
+                              '--', 'true'], env, cwd='/')
+        self.assert_ok(result, 125)
+        self.assertIn(b'memory_limit:x', result.err)
+
+    def test_uninstall(self):
+        other = os.path.join(self.prefix, 'lib', 'libother.so')
+        open(other, 'w').close()
+        self.make('uninstall')
+        left = [os.path.join(place, name)
+                for place, _, names in os.walk(self.prefix)
+                for name in names]
+        self.assertEqual(left, [other])
+        self.make('uninstall')  # nothing there is no error
 
     def test_the_bare_name(self):
         """LD_PRELOAD=libgpupool.so, once the linker knows the directory."""

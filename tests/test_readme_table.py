@@ -12,7 +12,7 @@ class ReadmeTable(unittest.TestCase):
             os.path.dirname(readme_table.README), 'build')
         _, table, _ = readme_table.split(readme_table.read())
         self.assertEqual(
-            table, readme_table.generate(os.path.join(build, 'conf-doc')),
+            table, readme_table.generate(os.path.join(build, 'gpupool-conf')),
             'README.md is not up to date: make readme')
 
 

@@ -1,8 +1,16 @@
 /*
- * Prints the configuration table of the README, in Markdown.
+ * gpupool-conf: what the scripts and the README know of the settings.
+ *
+ *   gpupool-conf --json       the table, and what GPUPOOL_CONF is read as
+ *   gpupool-conf --markdown   the README's table
+ *
+ * Exit 0; 1: cannot write; 2: wrong use.
  */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "conf/doc/doc.h"
 #include "conf/value.h"
 
 /* A bar would end the cell. */
@@ -15,7 +23,7 @@ static void put_cell(const char *text)
 	}
 }
 
-int main(void)
+static void markdown(void)
 {
 	struct gp_conf conf;
 	char value[256];
@@ -39,5 +47,17 @@ int main(void)
 	for (size_t i = 0; i < gp_conf_num_foreign; i++)
 		printf("%s`%s`", i ? ", " : "", gp_conf_foreigners[i].key);
 	puts(".");
-	return fflush(stdout) ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 2 && !strcmp(argv[1], "--json")) {
+		gp_doc_json(getenv("GPUPOOL_CONF"));
+	} else if (argc == 2 && !strcmp(argv[1], "--markdown")) {
+		markdown();
+	} else {
+		fputs("usage: gpupool-conf --json | --markdown\n", stderr);
+		return 2;
+	}
+	return fflush(stdout) || ferror(stdout) ? 1 : 0;
 }
