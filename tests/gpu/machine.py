@@ -194,12 +194,12 @@ def _link_dir(path, name, out_dir):
     return out_dir
 
 
-def build_c(name, out_dir, link):
+def build_c(name, out_dir, link, folder=PROGRAMS):
     """Build programs/NAME.c; link is static, shared (cudart) or driver."""
     home = cuda_home()
     if not home:
         raise Skip("no cuda.h (set CUDA_HOME)")
-    source = os.path.join(PROGRAMS, name + ".c")
+    source = os.path.join(folder, name + ".c")
     output = os.path.join(out_dir, "%s-%s" % (name, link))
     command = [os.environ.get("CC", "cc"), "-O2", "-g", "-Wall", "-Wextra",
                "-isystem", os.path.join(home, "include"), source, "-o", output]

@@ -109,6 +109,13 @@ def c_driver(context, case):
                                                "driver")])
 
 
+def flags(context, case):
+    """Kernels that wait for a flag from another stream."""
+    folder = os.path.join(common.TOP, "tests", "programs")
+    return pair(context, case, [machine.build_c(
+        "drv_flags", context.programs, "driver", folder)])
+
+
 def torch_command(context, model, *more):
     machine.need_modules("torch", *(["torchvision"] if model == "resnet50"
                                    else []))
@@ -296,7 +303,8 @@ def install(context, case):
 
 
 CASES = [("c-static", c_static), ("c-shared", c_shared),
-         ("driver", c_driver), ("torch", torch_cached),
+         ("driver", c_driver), ("flags", flags),
+         ("torch", torch_cached),
          ("torch-uncached", torch_uncached), ("torch-resnet", torch_resnet),
          ("cupy", cupy), ("jax", jax), ("numba", numba),
          ("jax-platform", jax_platform), ("churn", churn),

@@ -42,6 +42,7 @@
  *   hash(dst, src, n)       *dst = FNV-1a over the words of src
  *   expect32(ptr, value, n)  fails with error 710 unless all are value
  *   spin(us)                takes us (32 bits) microseconds
+ *   await32(ptr, value)     waits until *ptr is value, as cuStreamWaitValue32
  *
  * ptr, dst, src: CUdeviceptr. n: size_t. All functions are thread-safe.
  */

@@ -150,6 +150,12 @@ static CUresult run_spin(struct sim_ctx *ctx, const uint64_t *args)
 	return CUDA_SUCCESS;
 }
 
+/* It waits before it runs: see launch(). */
+static CUresult run_await(struct sim_ctx *ctx, const uint64_t *args)
+{
+	return run_spin(ctx, args);
+}
+
 static const struct sim_kernel kernels[] = {
 	{"fill32", 3, {8, 4, 8}, run_fill, {{SIM_WRITES, 2}}},
 	{"add32", 3, {8, 4, 8}, run_add, {{SIM_WRITES, 2}}},
@@ -158,6 +164,7 @@ static const struct sim_kernel kernels[] = {
 	{"hash", 3, {8, 8, 8}, run_hash, {{SIM_WRITES, -1}, {SIM_READS, 2}}},
 	{"expect32", 3, {8, 4, 8}, run_expect, {{SIM_READS, 2}}},
 	{"spin", 1, {4}, run_spin, {{SIM_LEAVES, 0}}},
+	{"await32", 2, {8, 4}, run_await, {{SIM_LEAVES, 0}}},
 };
 #define KERNELS (sizeof(kernels) / sizeof(*kernels))
 
@@ -218,6 +225,10 @@ static CUresult launch(CUfunction f, CUstream hstream, void **params,
 		return CUDA_ERROR_INVALID_VALUE;
 	if (work.kernel->run == run_spin)
 		work.us = work.args[0];
+	if (work.kernel->run == run_await)
+		return sim_wait_value32(hstream, work.args[0],
+					(cuuint32_t)work.args[1],
+					CU_STREAM_WAIT_VALUE_EQ);
 	sim_lock();
 	stream = sim_stream_of(hstream);
 	err = stream ? sim_submit(stream, &work, NULL)
