@@ -87,6 +87,8 @@ static struct gp_slot *begun(CUstream stream, CUstream otherwise)
 {
 	CUcontext context = NULL;
 
+	if (!gp_may_intercept())
+		return NULL;
 	prepare();
 	gp_real()->cuCtxGetCurrent(&context);
 	pthread_mutex_lock(&lock);

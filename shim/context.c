@@ -21,7 +21,7 @@
 #define MAX_CONTEXTS GP_REPORT_MAX_POOLS
 #define MAX_CREATED  256
 
-/* Rank: below start_lock, above the pool's locks. Never held across a driver
+/* Rank: below the start, above the pool's locks. Never held across a driver
  * call. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Guarded by lock. */

@@ -49,7 +49,7 @@ static int exit_begun;
  * it calls the driver no more. Synchronization: atomic. */
 static int leaving;
 
-/* Rank: below start_lock, above the contexts' lock. Guards the statics of
+/* Rank: below the start, above the contexts' lock. Guards the statics of
  * write_report(). Never taken by a signal handler. */
 static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
 

@@ -33,12 +33,14 @@ static const char *note_list[GP_MAX_NOTES];
 static size_t num_notes;
 static int loaded;
 
-/* Rank: taken first, before any other lock of gpupool. Neither is held by
- * forks: the child never takes them. */
+/* Leaf. Loading is done before there are threads. */
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
+/* The process one of whose threads starts gpupool now; 0: none. A lock that
+ * knows its process: in the child of a fork nobody would ever let it go.
+ * Synchronization: atomic. Rank: first, before any lock of gpupool. */
+static pid_t starter;
 
-/* Written under start_lock before GP_RUNNING is published; then constant. */
+/* Written by the starter before GP_RUNNING is published; then constant. */
 static pid_t owner_pid;
 
 /* Kept, not said: a process that never touches a GPU says nothing. */
@@ -102,33 +104,61 @@ bool gp_may_intercept(void)
 static void after_fork_in_child(void)
 {
 	__atomic_store_n(&gp_phase_now, GP_OFF, __ATOMIC_RELAXED);
+	gp_work_watch(false);
+}
+
+static void configure(void)
+{
+	for (size_t i = 0; i < num_notes; i++)
+		gp_warn("%s", note_list[i]);
+	gp_log_quiet(settings.quiet);
+	gp_checking = settings.check;
+	owner_pid = getpid();
+	pthread_atfork(NULL, NULL, after_fork_in_child);
+	gp_reporter_start();
+	__atomic_store_n(&gp_phase_now, GP_RUNNING, __ATOMIC_RELEASE);
+}
+
+/* True: the calling thread is the one to start. False: it is done, or will
+ * never be. */
+static bool begin_start(void)
+{
+	const struct timespec nap = {.tv_nsec = 100000};
+	pid_t self = getpid();
+
+	while (__atomic_load_n(&gp_phase_now, __ATOMIC_ACQUIRE) == GP_COLD) {
+		pid_t other = 0;
+
+		if (__atomic_compare_exchange_n(&starter, &other, self, false,
+						__ATOMIC_ACQUIRE,
+						__ATOMIC_RELAXED)) {
+			if (__atomic_load_n(&gp_phase_now, __ATOMIC_ACQUIRE) ==
+			    GP_COLD)
+				return true;
+			__atomic_store_n(&starter, 0, __ATOMIC_RELEASE);
+		} else if (other != self) {
+			after_fork_in_child(); /* forked in the middle of it */
+		} else {
+			nanosleep(&nap, NULL);
+		}
+	}
+	return false;
 }
 
 __attribute__((noinline, cold)) bool gp_start(void)
 {
 	int saved = errno;
-	int phase;
 
 	if (!gp_may_intercept()) {
 		errno = saved;
 		return false;
 	}
-	pthread_mutex_lock(&start_lock);
-	phase = gp_phase_now;
-	if (phase == GP_COLD) {
-		for (size_t i = 0; i < num_notes; i++)
-			gp_warn("%s", note_list[i]);
-		gp_log_quiet(settings.quiet);
-		gp_checking = settings.check;
-		owner_pid = getpid();
-		pthread_atfork(NULL, NULL, after_fork_in_child);
-		gp_reporter_start();
-		phase = GP_RUNNING;
-		__atomic_store_n(&gp_phase_now, phase, __ATOMIC_RELEASE);
+	if (begin_start()) {
+		configure();
+		__atomic_store_n(&starter, 0, __ATOMIC_RELEASE);
 	}
-	pthread_mutex_unlock(&start_lock);
 	errno = saved;
-	return phase == GP_RUNNING;
+	return gp_running();
 }
 
 const struct gp_conf *gp_settings(void)
