@@ -8,12 +8,16 @@
 #include "tests/sim/lazy.h"
 
 #include <sched.h>
+#include <time.h>
 
 #include "tests/sim/gpusim.h"
 #include "tests/sim/oracle.h"
 
-/* So often may everybody wait for others before it is a deadlock. */
+/* So often may everybody wait for others before it is a deadlock; and so long,
+ * as a thread that takes no turns may have a lock and no processor. */
 #define PATIENCE 20000
+#define NAP_NS   1000000
+#define NAPS     4000
 
 /* Guarded by sim.lock. */
 static struct {
@@ -126,16 +130,21 @@ void sim_lazy_wait(void)
 	void (*give_way)(void) = yield;
 	static uint64_t seen;
 	static unsigned times;
+	const struct timespec nap = {.tv_nsec = NAP_NS};
+	bool tired;
 
 	if (step())
 		return;
 	if (seen != lazy.steps + sim.next_seq) {
 		seen = lazy.steps + sim.next_seq;
 		times = 0;
-	} else if (++times > PATIENCE) {
+	} else if (++times > PATIENCE + NAPS) {
 		deadlock();
 	}
+	tired = times > PATIENCE;
 	sim_unlock();
+	if (tired)
+		nanosleep(&nap, NULL);
 	if (give_way)
 		give_way();
 	else
