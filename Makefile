@@ -75,7 +75,7 @@ BENCHES := $(patsubst tests/bench/%.c,$(B)/tests/bench/%,$(BENCH_SRC))
 PROGS  := $(patsubst tests/programs/%.c,$(B)/tests/programs/%,$(PROG_SRC)) \
 	  $(patsubst tests/programs/rt_%.c,$(B)/tests/programs/rt_%-static,$(filter tests/programs/rt_%,$(PROG_SRC)))
 
-.PHONY: all deps demo test bench fuzz lint gpu-test gpu-bench install uninstall clean help format headers work-table readme
+.PHONY: all deps demo test bench fuzz lint gpu-test gpu-bench install uninstall libfuzzer clean help format headers work-table readme
 all: $(LIB) $(SIM) $(RT) $(RT_A) $(REPLAY) $(EXAMPLES) $(CONF_DOC)
 
 help:
@@ -87,6 +87,7 @@ help:
 	@echo 'make SAN=thread test              units and fuzzers under TSan'
 	@echo 'make bench [TRACES=DIR]           timings, build/bench.json'
 	@echo 'make fuzz          longer random runs'
+	@echo 'make libfuzzer     build/libfuzzer/conf-fuzz, with clang'
 	@echo 'make readme        the configuration table in the README'
 	@echo 'make lint          clang-format, clang-tidy, cppcheck'
 	@echo 'make work-table    the hooks of new cuda.h entry points'
@@ -222,6 +223,17 @@ $(ORDER_FUZZ): $(call obj,$(ORDER_SRC)) $(B)/tests/librmm-order.so $(SIM) | $(MU
 	$(say) LINK $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -rdynamic -o $@ $(filter %.o,$^) $(B)/tests/librmm-order.so -L$(B)/sim -Wl,-rpath,'$$ORIGIN/../sim:$$ORIGIN' -lcuda -ldl -lpthread
+
+# The fuzzer of the settings under libFuzzer, and words for it to start from.
+LIBFUZZER := $(B)/libfuzzer/conf-fuzz
+CLANG ?= clang
+libfuzzer: $(LIBFUZZER)
+$(LIBFUZZER): tests/fuzz/conf-fuzz.c $(wildcard conf/*.c conf/*.h) conf/options.def
+	$(say) CLANG $@
+	@mkdir -p $(@D)
+	$(Q)sed -n 's/^GP_[A-Z]*(\([a-z0-9_]*\),.*/"\1:"/p' conf/options.def >$@.dict
+	$(Q)$(CLANG) -std=gnu11 -O1 -g -I. -DGP_LIBFUZZER -fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=all -o $@ $< $(wildcard conf/*.c)
 
 # What the replay is made of, for its units and the benchmarks.
 $(REPLAY_LIB): $(call obj,$(filter-out %/main.c,$(REPLAY_SRC)))

@@ -6,7 +6,13 @@
  *   conf-fuzz [--ops N] [--seed S]
  *
  * Exit 0: clean; 1: a failure, with the seed and the text; 2: wrong use.
- * Built with clang -fsanitize=fuzzer -DGP_LIBFUZZER it is a libFuzzer target.
+ *
+ * `make libfuzzer` makes a libFuzzer target of it. What that found worth
+ * keeping is in corpus/conf, which a unit test replays. To go on from there:
+ *
+ *   mkdir new smaller; build/libfuzzer/conf-fuzz -dict=build/libfuzzer/conf-fuzz.dict \
+ *       -max_len=400 new tests/fuzz/corpus/conf
+ *   build/libfuzzer/conf-fuzz -set_cover_merge=1 smaller new tests/fuzz/corpus/conf
  */
 #include <signal.h>
 #include <stdio.h>
@@ -159,7 +165,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-#ifndef GP_LIBFUZZER
+#if !defined(GP_LIBFUZZER) && !defined(GP_REPLAY)
 
 static uint64_t rng; /* xorshift64, never 0 */
 
