@@ -116,6 +116,24 @@ def flags(context, case):
         "drv_flags", context.programs, "driver", folder)])
 
 
+def host_view(context, case):
+    """What cudaFree lets the host see; copies past a block's end."""
+    return pair(context, case, [machine.build_cu("host_view",
+                                                 context.programs, "shared")])
+
+
+def facts(context, case):
+    """What pool/ORDER.md takes for granted of the driver."""
+    return pair(context, case, [machine.build_cu("facts", context.programs,
+                                                 "static")])
+
+
+def thrust(context, case):
+    """Thrust and CUB, vectors and temporary storage."""
+    return pair(context, case, [machine.build_cu("thrust_program",
+                                                 context.programs, "shared")])
+
+
 def torch_command(context, model, *more):
     machine.need_modules("torch", *(["torchvision"] if model == "resnet50"
                                    else []))
@@ -304,6 +322,7 @@ def install(context, case):
 
 CASES = [("c-static", c_static), ("c-shared", c_shared),
          ("driver", c_driver), ("flags", flags),
+         ("facts", facts), ("host-view", host_view), ("thrust", thrust),
          ("torch", torch_cached),
          ("torch-uncached", torch_uncached), ("torch-resnet", torch_resnet),
          ("cupy", cupy), ("jax", jax), ("numba", numba),
