@@ -76,6 +76,16 @@ struct gp_conf {
 	/* slot k is for requests of [2^k, 2^(k+1)) MiB; 0: off */
 	uint32_t roundup_power2_divisions[GP_CONF_DIVISIONS];
 
+	/* what is kept in the runtime directory */
+	bool ring_events;
+	uint64_t ring_size;         /* bytes */
+	uint64_t keep_reports;      /* files of processes that have ended */
+	uint64_t keep_reports_size; /* bytes of them */
+
+	/* other processes on the same device */
+	uint64_t neighbour_wait; /* ms; 0: nobody is asked */
+	uint64_t reserve_floor;  /* bytes kept when another one asks */
+
 	/* limits, by device ordinal as the process sees it: ask
 	 * gp_conf_limit() and gp_conf_fraction() */
 	uint64_t memory_limit[GP_CONF_DEVICES];

@@ -149,7 +149,7 @@ int gp_limit_read(const struct gp_conf_row *row, struct gp_span text,
 	uint64_t number;
 	int error;
 
-	if (gp_span_is_nocase(text, "unlimited")) {
+	if (row->high == UINT64_MAX && gp_span_is_nocase(text, "unlimited")) {
 		*bytes = UINT64_MAX;
 		return 0;
 	}
@@ -185,6 +185,15 @@ static int ms_field_read(const struct gp_conf_row *row, struct gp_span text,
 	int error = gp_ms_read(text, &ms);
 
 	return error ? error : whole_in_bounds(ms, row, field);
+}
+
+static int count_read(const struct gp_conf_row *row, struct gp_span text,
+		      uint64_t *field)
+{
+	uint64_t number;
+	int error = gp_whole_read(text, &number);
+
+	return error ? error : whole_in_bounds(number, row, field);
 }
 
 static int factor_read(const struct gp_conf_row *row, struct gp_span text,
@@ -259,6 +268,8 @@ int gp_conf_read(const struct gp_conf_row *row, struct gp_span value,
 		return gp_path_read(value, field);
 	case GP_TYPE_SIGNAL:
 		return gp_signal_read(value, field);
+	case GP_TYPE_COUNT:
+		return count_read(row, value, field);
 	case GP_TYPE_MS:
 		return ms_field_read(row, value, field);
 	case GP_TYPE_FACTOR:
@@ -322,6 +333,7 @@ static void print_field(const struct gp_conf_row *row,
 	case GP_TYPE_SIGNAL:
 		gp_signal_print(*(const int *)field, buf, size);
 		break;
+	case GP_TYPE_COUNT:
 	case GP_TYPE_MS:
 		snprintf(buf, size, "%llu",
 			 (unsigned long long)*(const uint64_t *)field);

@@ -35,6 +35,7 @@ struct gp_span gp_span_trim(struct gp_span span);
 	X(BARRIER, enum gp_conf_barrier)                                    \
 	X(PATH, char[PATH_MAX])                                             \
 	X(SIGNAL, int)      /* number, 0 = none */                          \
+	X(COUNT, uint64_t)  /* a whole number */                            \
 	X(MS, uint64_t)     /* milliseconds; bare, ms or s */               \
 	X(FACTOR, double)   /* up to nine decimals */                       \
 	X(SIZE, uint64_t)   /* bytes; a bare number is MiB */               \

@@ -66,6 +66,12 @@ static void test_defaults(void **state)
 	assert_int_equal(conf.max_non_split_rounding, 20 * MIB);
 	assert_true(conf.garbage_collection_threshold == 0);
 	assert_true(conf.overlap_slack == 0.01);
+	assert_true(conf.ring_events);
+	assert_int_equal(conf.ring_size, 4 * MIB);
+	assert_int_equal(conf.keep_reports, 20);
+	assert_int_equal(conf.keep_reports_size, 128 * MIB);
+	assert_int_equal(conf.neighbour_wait, 200);
+	assert_int_equal(conf.reserve_floor, 0);
 	for (unsigned i = 0; i < GP_CONF_DEVICES + 2; i++) {
 		assert_true(gp_conf_limit(&conf, i) == UINT64_MAX);
 		assert_true(gp_conf_fraction(&conf, i) == 1.0);
@@ -118,6 +124,36 @@ static void test_bools(void **state)
 	CHECK("quiet", "Tru", "refused");
 	CHECK("quiet", "Truee", "refused");
 	CHECK("quiet", "", "refused");
+}
+
+static void test_counts(void **state)
+{
+	(void)state;
+	CHECK("keep_reports", "0", "0");
+	CHECK("keep_reports", "10000", "10000");
+	CHECK("keep_reports", "10001", "refused");
+	CHECK("keep_reports", "-1", "refused");
+	CHECK("keep_reports", "1.5", "refused");
+	CHECK("keep_reports", "5MiB", "refused");
+	CHECK("keep_reports", "all", "refused");
+}
+
+static void test_runtime_directory(void **state)
+{
+	(void)state;
+	CHECK("ring_events", "False", "False");
+	CHECK("ring_size", "64KiB", "64KiB");
+	CHECK("ring_size", "16", "16MiB");
+	CHECK("ring_size", "63KiB", "refused");
+	CHECK("ring_size", "2GiB", "refused");
+	CHECK("ring_size", "unlimited", "refused");
+	CHECK("keep_reports_size", "0", "0B");
+	CHECK("neighbour_wait", "0", "0");
+	CHECK("neighbour_wait", "1s", "1000");
+	CHECK("neighbour_wait", "61s", "refused");
+	CHECK("reserve_floor", "2GiB", "2GiB");
+	CHECK("reserve_floor", "512", "512B");
+	CHECK("reserve_floor", "unlimited", "refused");
 }
 
 static void test_choices(void **state)
@@ -493,6 +529,8 @@ static void test_round_trip(void **state)
 		"per_process_memory_fraction:[1:0.25,0:0.5],"
 		"host_limit:3GiB,count_context:0,virtualize:0,"
 		"on_bad_limit:continue,"
+		"ring_events:0,ring_size:1,keep_reports:3,"
+		"keep_reports_size:5,neighbour_wait:7,reserve_floor:9,"
 		"roundup_power2_divisions:[4:16,16:0,64:8,>:2]";
 	char again[4096], value[512];
 	struct gp_conf conf, copy;
@@ -517,6 +555,8 @@ int main(void)
 		cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_every_default_reads),
 		cmocka_unit_test(test_bools),
+		cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_runtime_directory),
 		cmocka_unit_test(test_choices),
 		cmocka_unit_test(test_signals),
 		cmocka_unit_test(test_sizes),
