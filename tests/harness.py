@@ -5,6 +5,8 @@ The driver (run.py) tells the test modules about the build through the
 environment: GPUPOOL_TEST_BUILD and GPUPOOL_TEST_SAN. A module run by hand
 (python3 -m unittest tests/test_run.py) finds build/ beside the checkout.
 """
+import atexit
+import functools
 import os
 import re
 import shutil
@@ -68,6 +70,18 @@ def run(argv, env=None, limit=LIMIT_S, **kwargs):
         kill_group(proc)
 
 
+@functools.lru_cache(None)
+def scratch_root():
+    """A directory that goes with this process."""
+    path = tempfile.mkdtemp(prefix='gpupool-test-')
+    atexit.register(shutil.rmtree, path, True)
+    return path
+
+
+def scratch_dir():
+    return tempfile.mkdtemp(dir=scratch_root())
+
+
 class Build:
     """One build tree, plain or sanitized."""
 
@@ -102,6 +116,8 @@ class Build:
         env = {k: v for k, v in os.environ.items()
                if not k.startswith('GPUPOOL_') and k != 'LD_PRELOAD'}
         env['LD_LIBRARY_PATH'] = self.sim
+        # No program of a test is another one's neighbour, nor a person's.
+        env['XDG_RUNTIME_DIR'] = scratch_dir()
         # Foreign programs leak at exit; what we own is checked by the units
         # and by the simulated driver's own leak count.
         env['ASAN_OPTIONS'] = 'detect_leaks=0:abort_on_error=1'

@@ -12,6 +12,7 @@
  *   close=FD  chdir=PATH                  close(FD); change directory
  *   threads=1                             how many there are
  *   pid=1                                 print the process id
+ *   stdin=1                               steps come from there, a line each
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -224,6 +225,16 @@ static void do_step(const char *word)
 	fflush(stdout);
 }
 
+static void from_stdin(void)
+{
+	char line[256];
+
+	while (fgets(line, sizeof(line), stdin)) {
+		line[strcspn(line, "\n")] = '\0';
+		do_step(line);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const char *const usual[] = {
@@ -231,8 +242,12 @@ int main(int argc, char **argv)
 		"fork=free",       "free=0",        "vfork=1",
 		"alloc=100000000", "free=2",        "oom=1000000000000"};
 
-	for (int i = 1; i < argc; i++)
-		do_step(argv[i]);
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "stdin=1"))
+			from_stdin();
+		else
+			do_step(argv[i]);
+	}
 	for (size_t i = 0; argc == 1 && i < sizeof(usual) / sizeof(*usual); i++)
 		do_step(usual[i]);
 	return 0;

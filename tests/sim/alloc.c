@@ -11,6 +11,7 @@
 #include "tests/sim/bodies.h"
 #include "tests/sim/engine.h"
 #include "tests/sim/pool.h"
+#include "tests/sim/share.h"
 
 static uint64_t alignment(uint64_t bytes)
 {
@@ -107,8 +108,9 @@ CUresult sim_mem_info(size_t *free_bytes, size_t *total)
 
 	sim_lock();
 	if (free_bytes)
-		*free_bytes =
-			device->total - device->used - device->context_used;
+		*free_bytes = device->total - device->used -
+			      device->context_used -
+			      sim_share_others(device->ordinal);
 	if (total)
 		*total = device->total;
 	sim_unlock();

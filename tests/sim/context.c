@@ -10,6 +10,7 @@
 #include "tests/sim/engine.h"
 #include "tests/sim/event.h"
 #include "tests/sim/pool.h"
+#include "tests/sim/share.h"
 
 struct sim_ctx *sim_current(void)
 {
@@ -22,8 +23,10 @@ CUresult sim_ctx_open(struct sim_ctx *ctx, struct sim_device *device,
 		      unsigned flags)
 {
 	uint64_t share = sim.settings.context;
+	uint64_t mine = device->used + device->context_used;
 
-	if (share > device->total - device->used - device->context_used)
+	if (share > device->total - mine ||
+	    !sim_share_take(device->ordinal, mine + share, device->total))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	ctx->device = device;
 	ctx->flags = flags;
@@ -40,8 +43,10 @@ CUresult sim_ctx_open(struct sim_ctx *ctx, struct sim_device *device,
 	sim_list_init(&ctx->arrays);
 	sim_list_init(&ctx->modules);
 	ctx->legacy = sim_stream_new(ctx, 0);
-	if (!ctx->legacy)
+	if (!ctx->legacy) {
+		sim_uncharge(device, 0); /* the share */
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	ctx->legacy->legacy = true;
 	if (!ctx->id) {
 		ctx->id = ++sim.next_id;
@@ -77,6 +82,7 @@ void sim_ctx_close(struct sim_ctx *ctx)
 			sim_entry(ctx->regions.next, struct sim_region, link));
 	sim_pools_settle();
 	ctx->device->context_used -= sim.settings.context;
+	sim_uncharge(ctx->device, 0); /* the share */
 	sim_barrier_end(ctx);
 }
 

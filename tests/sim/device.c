@@ -3,8 +3,10 @@
  * look at them.
  */
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/sim/bodies.h"
+#include "tests/sim/share.h"
 #include "tests/sim/sim.h"
 
 CUresult sim_device_get(CUdevice *device, int ordinal)
@@ -41,7 +43,12 @@ CUresult sim_device_uuid(CUuuid *uuid, CUdevice dev)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!sim_device_of(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
-	memcpy(uuid->bytes, "gpupool-sim-dev", 15);
+	/* Devices that nobody shares are nobody else's. */
+	uint64_t owner =
+		sim_share_is_on() ? sim_share_name() : (uint64_t)getpid() << 32;
+
+	memcpy(uuid->bytes, "gpu-sim", 7);
+	memcpy(uuid->bytes + 7, &owner, sizeof(owner));
 	uuid->bytes[15] = (char)dev;
 	return CUDA_SUCCESS;
 }

@@ -28,6 +28,8 @@
  *                     one too. E: 2 where F allocates, else 999.
  *   call_log:PATH     a line for every call
  *   stats:PATH        at exit, "key value" lines; %p is the process id
+ *   shared:PATH       the devices are those of all processes with this file,
+ *                     which is made; else each has devices of its own
  *   leak_report:0|1   at exit, what is still allocated, to stderr
  *
  * A setting that cannot be understood costs one line on stderr, and cuInit

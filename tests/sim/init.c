@@ -13,6 +13,7 @@
 #include "tests/sim/exit.h"
 #include "tests/sim/gpusim.h"
 #include "tests/sim/pool.h"
+#include "tests/sim/share.h"
 #include "tests/sim/sim.h"
 
 struct sim sim = {
@@ -124,6 +125,8 @@ static CUresult start(void)
 
 	if (!settings_good)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!sim_share_open(sim.settings.shared))
+		return CUDA_ERROR_OPERATING_SYSTEM;
 	if (sim_space_init()) {
 		fprintf(stderr, "gpusim: no address space for the devices\n");
 		return CUDA_ERROR_OPERATING_SYSTEM;

@@ -12,11 +12,15 @@
 
 #include "tests/sim/backing.h"
 #include "tests/sim/oracle.h"
+#include "tests/sim/share.h"
 #include "tests/sim/sim.h"
 
 CUresult sim_charge(struct sim_device *device, uint64_t bytes)
 {
-	if (bytes > device->total - device->used - device->context_used)
+	uint64_t mine = device->used + device->context_used;
+
+	if (bytes > device->total - mine ||
+	    !sim_share_take(device->ordinal, mine + bytes, device->total))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	device->used += bytes;
 	if (device->used > device->peak)
@@ -27,6 +31,8 @@ CUresult sim_charge(struct sim_device *device, uint64_t bytes)
 void sim_uncharge(struct sim_device *device, uint64_t bytes)
 {
 	device->used -= bytes;
+	sim_share_take(device->ordinal, device->used + device->context_used,
+		       device->total);
 }
 
 /* What this process made to be shared; guarded by sim.lock. */

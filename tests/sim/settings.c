@@ -39,6 +39,7 @@ static const struct key keys[] = {
 	{"leak_report", NUMBER, AT(leak_report), 0, 0, 1},
 	{"call_log", PATH, AT(call_log), 0, 0, 0},
 	{"stats", PATH, AT(stats), 0, 0, 0},
+	{"shared", PATH, AT(shared), 0, 0, 0},
 	{"fail", FAIL, 0, 0, 0, 0},
 };
 
