@@ -13,6 +13,7 @@
 #include "pool/serve.h"
 #include "pool/state.h"
 #include "stats/log.h"
+#include "stats/ring.h"
 
 #define cold        __attribute__((noinline, cold))
 #define hot         inline __attribute__((always_inline))
@@ -59,13 +60,34 @@ static hot struct gp_cache *cache_of(struct gp_pool *pool)
 	return gp_cache_find(pool);
 }
 
+/* Under the lock that guards the tally. */
+static hot void note(const struct gp_pool *pool, const struct gp_tally *tally,
+		     enum gp_ring_kind kind, const struct gp_block *b,
+		     uint64_t va, uint64_t requested)
+{
+	gp_ring_add(kind, pool->driver.device, va, requested, gp_block_bytes(b),
+		    __atomic_load_n(&pool->allocated, __ATOMIC_RELAXED) +
+			    (uint64_t)tally->flow[GP_M_ALLOCATED].level,
+		    __atomic_load_n(&pool->reserved, __ATOMIC_RELAXED));
+}
+
 /* The block is the program's now. Under the lock that guards the tally. */
-static hot void hand_out(struct gp_tally *tally, struct gp_block *b,
-			 uint64_t bytes)
+static hot void hand_out(const struct gp_pool *pool, struct gp_tally *tally,
+			 struct gp_block *b, uint64_t va, uint64_t bytes)
 {
 	gp_tally_alloc(tally, gp_block_bytes(b), bytes);
+	note(pool, tally, GP_RING_alloc, b, va, bytes);
 	__atomic_store_n(&b->requested, bytes, __ATOMIC_RELAXED);
 	gp_block_set_state(b, GP_LIVE);
+}
+
+/* The block is not the program's any more, and nobody else's yet. Under the
+ * lock that guards the tally. */
+static hot void take_back(const struct gp_pool *pool, struct gp_tally *tally,
+			  const struct gp_block *b, uint64_t va)
+{
+	gp_tally_free(tally, gp_block_bytes(b), b->requested);
+	note(pool, tally, GP_RING_free, b, va, b->requested);
 }
 
 /* ---- allocate ----------------------------------------------------------------- */
@@ -93,14 +115,14 @@ static void finish(struct gp_pool *pool, struct gp_cache *cache,
 	if (!cache) {
 		b->owner = 0;
 		gp_lock(&pool->lock);
-		hand_out(&pool->tally, b, bytes);
+		hand_out(pool, &pool->tally, b, *va, bytes);
 		gp_tally_rose(&pool->tally);
 		gp_unlock(&pool->lock);
 		return;
 	}
 	b->owner = cache->number;
 	gp_cache_lock(cache);
-	hand_out(&cache->tally, b, bytes);
+	hand_out(pool, &cache->tally, b, *va, bytes);
 	gp_tally_rose(&cache->tally);
 	bool publish = rose_far(pool, &cache->tally);
 
@@ -175,8 +197,8 @@ int gp_pool_alloc(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
 		return miss(pool, bytes, va);
 	b = gp_cache_pop(cache, round_plain(bytes));
 	if (likely(b && gp_order_ready(&pool->order, b->stamp))) {
-		hand_out(&cache->tally, b, bytes);
 		*va = pool->base + (gp_block_granule(b) << GP_GRANULE_SHIFT);
+		hand_out(pool, &cache->tally, b, *va, bytes);
 		gp_cache_unlock(cache);
 		return 0;
 	}
@@ -230,29 +252,31 @@ static cold void overflow(struct gp_pool *pool, struct gp_cache *cache,
 
 /* The books when the cache is busy, or there is none. */
 static cold void count_free(struct gp_pool *pool, struct gp_block *b,
-			    uint64_t waits)
+			    uint64_t va, uint64_t waits)
 {
 	gp_lock(&pool->lock);
-	gp_tally_free(&pool->tally, gp_block_bytes(b), b->requested);
+	take_back(pool, &pool->tally, b, va);
 	pool->tally.waits += waits;
 	gp_unlock(&pool->lock);
 }
 
 /* Not known idle: aside until a wait covers it. */
-static cold void put_aside(struct gp_pool *pool, struct gp_block *b)
+static cold void put_aside(struct gp_pool *pool, struct gp_block *b,
+			   uint64_t va)
 {
-	count_free(pool, b, 0);
+	count_free(pool, b, va, 0);
 	gp_reclaim_set_aside(pool, b);
 }
 
 /* An idle block to where it came from. */
-static hot void put(struct gp_pool *pool, struct gp_block *b, uint64_t waits)
+static hot void put(struct gp_pool *pool, struct gp_block *b, uint64_t va,
+		    uint64_t waits)
 {
 	struct gp_cache *cache = cache_of(pool);
 	uint32_t owner = b->owner;
 
 	if (likely(cache && gp_cache_try(cache))) {
-		gp_tally_free(&cache->tally, gp_block_bytes(b), b->requested);
+		take_back(pool, &cache->tally, b, va);
 		cache->tally.waits += waits;
 		if (likely(owner == cache->number)) {
 			bool large = b->granules >= GP_CACHE_SMALL;
@@ -265,7 +289,7 @@ static hot void put(struct gp_pool *pool, struct gp_block *b, uint64_t waits)
 		}
 		gp_cache_unlock(cache);
 	} else {
-		count_free(pool, b, waits);
+		count_free(pool, b, va, waits);
 	}
 	if (likely(owner))
 		gp_cache_push_remote(pool->caches[owner], b);
@@ -291,10 +315,10 @@ static hot int free_block(struct gp_pool *pool, uint64_t va,
 		return -ENOENT;
 	rc = gp_order_free(&pool->order, how, &b->stamp, &waits);
 	if (gp_order_keeps_back(&pool->order, b->stamp)) {
-		put_aside(pool, b);
+		put_aside(pool, b, va);
 		return rc;
 	}
-	put(pool, b, waits);
+	put(pool, b, va, waits);
 	if (unlikely(__atomic_load_n(&pool->num_aside, __ATOMIC_RELAXED) |
 		     pool->config.check))
 		after_free(pool);
@@ -317,7 +341,7 @@ int gp_pool_free_idle(struct gp_pool *pool, uint64_t va)
 
 	if (!b)
 		return -ENOENT;
-	put(pool, b, 0);
+	put(pool, b, va, 0);
 	if (unlikely(pool->config.check))
 		check_step(pool);
 	return 0;

@@ -317,6 +317,8 @@ void gp_backing_count(struct gp_pool *pool, struct gp_handle *handle)
 		pool->account.section.reserved = pool->account.reserved.current;
 	if (bytes_of(handle) >= pool->config.max_split_size && handle->segment)
 		gp_stat_add(&pool->account.oversize_segments, 1);
+	__atomic_store_n(&pool->reserved, pool->account.reserved.current,
+			 __ATOMIC_RELAXED);
 }
 
 void gp_backing_discount(struct gp_pool *pool, struct gp_handle *handle)
@@ -328,6 +330,8 @@ void gp_backing_discount(struct gp_pool *pool, struct gp_handle *handle)
 	gp_stat_sub(&pool->account.segments, 1);
 	if (bytes_of(handle) >= pool->config.max_split_size && handle->segment)
 		gp_stat_sub(&pool->account.oversize_segments, 1);
+	__atomic_store_n(&pool->reserved, pool->account.reserved.current,
+			 __ATOMIC_RELAXED);
 }
 
 void gp_backing_orphan(struct gp_pool *pool, struct gp_handle *handle)

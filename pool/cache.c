@@ -267,10 +267,13 @@ void gp_cache_publish_all(struct gp_pool *pool, const struct gp_tally *risen)
 		gp_account_peak(&pool->account, risen, levels);
 	}
 	gp_account_fold(&pool->account, &pool->tally);
-	for (uint32_t i = 1; i < n; i++) {
+	for (uint32_t i = 1; i < n; i++)
 		gp_account_fold(&pool->account, &pool->caches[i]->tally);
+	__atomic_store_n(&pool->allocated,
+			 pool->account.sum[GP_M_ALLOCATED].current,
+			 __ATOMIC_RELAXED);
+	for (uint32_t i = 1; i < n; i++)
 		gp_cache_unlock(pool->caches[i]);
-	}
 	gp_timeline_add(&pool->timeline, gp_call_now(pool),
 			pool->account.sum[GP_M_ALLOCATED].current,
 			pool->account.reserved.current);

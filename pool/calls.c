@@ -3,6 +3,7 @@
 
 #include "pool/lock.h"
 #include "pool/state.h"
+#include "stats/ring.h"
 
 static uint64_t begin(struct gp_pool *pool)
 {
@@ -31,6 +32,15 @@ void gp_call_figures(struct gp_pool *pool,
 			__atomic_load_n(&stat->calls, __ATOMIC_RELAXED);
 		figures[i].ns = __atomic_load_n(&stat->ns, __ATOMIC_RELAXED);
 	}
+}
+
+/* What lies behind addresses has changed. */
+static void note(const struct gp_pool *pool, enum gp_ring_kind kind,
+		 uint64_t va, uint64_t bytes)
+{
+	gp_ring_add(kind, pool->driver.device, va, 0, bytes,
+		    __atomic_load_n(&pool->allocated, __ATOMIC_RELAXED),
+		    __atomic_load_n(&pool->reserved, __ATOMIC_RELAXED));
 }
 
 int gp_call_reserve(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
@@ -69,9 +79,13 @@ int gp_call_map(struct gp_pool *pool, uint64_t va, uint64_t bytes,
 		uint64_t handle)
 {
 	uint64_t start = begin(pool);
+	int rc =
+		end(pool, GP_TIMED_map, start,
+		    pool->driver.ops->map(pool->driver.dev, va, bytes, handle));
 
-	return end(pool, GP_TIMED_map, start,
-		   pool->driver.ops->map(pool->driver.dev, va, bytes, handle));
+	if (!rc)
+		note(pool, GP_RING_segment_map, va, bytes);
+	return rc;
 }
 
 int gp_call_set_access(struct gp_pool *pool, uint64_t va, uint64_t bytes)
@@ -85,26 +99,38 @@ int gp_call_set_access(struct gp_pool *pool, uint64_t va, uint64_t bytes)
 int gp_call_unmap(struct gp_pool *pool, uint64_t va, uint64_t bytes)
 {
 	uint64_t start = begin(pool);
+	int rc = end(pool, GP_TIMED_unmap, start,
+		     pool->driver.ops->unmap(pool->driver.dev, va, bytes));
 
-	return end(pool, GP_TIMED_unmap, start,
-		   pool->driver.ops->unmap(pool->driver.dev, va, bytes));
+	if (!rc)
+		note(pool, GP_RING_segment_unmap, va, bytes);
+	return rc;
 }
 
 int gp_call_segment_alloc(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
 {
 	uint64_t start = begin(pool);
-
-	return end(
+	int rc = end(
 		pool, GP_TIMED_segment_alloc, start,
 		pool->driver.ops->segment_alloc(pool->driver.dev, bytes, va));
+
+	if (!rc)
+		note(pool, GP_RING_segment_alloc, *va, bytes);
+	return rc;
 }
 
 int gp_call_segment_free(struct gp_pool *pool, uint64_t va, uint64_t bytes)
 {
 	uint64_t start = begin(pool);
+	int rc;
 
-	return end(pool, GP_TIMED_segment_free, start,
-		   pool->driver.ops->segment_free(pool->driver.dev, va, bytes));
+	/* Before: afterwards the address may be another thread's at once. */
+	note(pool, GP_RING_segment_free, va, bytes);
+	rc = end(pool, GP_TIMED_segment_free, start,
+		 pool->driver.ops->segment_free(pool->driver.dev, va, bytes));
+	if (rc)
+		note(pool, GP_RING_segment_alloc, va, bytes);
+	return rc;
 }
 
 uint64_t gp_call_now(struct gp_pool *pool)

@@ -47,6 +47,10 @@ struct gp_driver_ops {
 	int (*sync)(void *dev);
 	/* Monotonic clock, ns. */
 	uint64_t (*now)(void *dev);
+	/* The device is full, and so much is wanted: others may give up what
+	 * they only keep. Returns what came free, 0: nothing. May wait. NULL:
+	 * there is nobody to ask. */
+	uint64_t (*make_room)(void *dev, uint64_t bytes);
 };
 
 /* The driver's streams and events, for reuse in stream order. A stream is its
@@ -78,6 +82,7 @@ struct gp_driver {
 		granularity; /* of handles, bytes (2 MiB on every known card) */
 	uint64_t total_bytes; /* physical memory of the device */
 	bool has_vmm;         /* false: only segment_* may be used */
+	uint32_t device;      /* its number, for those who read of it */
 };
 
 #endif

@@ -13,6 +13,7 @@
 #include "pool/flight.h"
 #include "pool/large.h"
 #include "pool/state.h"
+#include "stats/ring.h"
 
 #define BATCH 16
 
@@ -224,6 +225,10 @@ uint64_t gp_reclaim_release(struct gp_pool *pool, uint64_t bytes,
 		pool->account.trims++;
 		gp_cache_publish_all(pool, NULL);
 		gp_unlock(&pool->lock);
+		gp_ring_add(GP_RING_trim, pool->driver.device, 0,
+			    bytes == UINT64_MAX ? 0 : bytes, given,
+			    __atomic_load_n(&pool->allocated, __ATOMIC_RELAXED),
+			    __atomic_load_n(&pool->reserved, __ATOMIC_RELAXED));
 	}
 	return given;
 }

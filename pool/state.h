@@ -56,6 +56,8 @@ struct gp_pool {
 	uint32_t num_aside;   /* blocks on `aside` */
 	uint32_t num_caches;  /* entries of `caches`, the first is unused */
 	uint64_t tally_slack; /* a tally that rose so far is published */
+	uint64_t allocated;   /* published, for events */
+	uint64_t reserved;
 	struct gp_cache *caches[GP_CACHES_MAX]; /* entries never change */
 
 	struct gp_lock lock;   /* guards all below */

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -37,25 +38,53 @@ static void swallow(int signal)
 		;
 }
 
-int gp_write_all(int fd, const void *data, size_t size)
-{
-	const int saved_errno = errno;
-	sigset_t ours, before, pending;
-	int error;
+/* The signals that our own writing may raise are held back meanwhile. Both are
+ * sent to the thread that wrote, at once. */
+struct hush {
+	sigset_t before, pending;
+	int saved_errno;
+};
 
+static void begin(struct hush *hush)
+{
+	sigset_t ours;
+
+	hush->saved_errno = errno;
 	sigemptyset(&ours);
 	sigaddset(&ours, SIGPIPE);
 	sigaddset(&ours, SIGXFSZ);
-	sigemptyset(&pending);
-	/* Both are sent to the thread that wrote, at once. */
-	pthread_sigmask(SIG_BLOCK, &ours, &before);
-	sigpending(&pending);
-	error = write_all(fd, data, size);
-	if (error == -EPIPE && !sigismember(&pending, SIGPIPE))
+	sigemptyset(&hush->pending);
+	pthread_sigmask(SIG_BLOCK, &ours, &hush->before);
+	sigpending(&hush->pending);
+}
+
+static int end(const struct hush *hush, int error)
+{
+	if (error == -EPIPE && !sigismember(&hush->pending, SIGPIPE))
 		swallow(SIGPIPE);
-	if (error == -EFBIG && !sigismember(&pending, SIGXFSZ))
+	if (error == -EFBIG && !sigismember(&hush->pending, SIGXFSZ))
 		swallow(SIGXFSZ);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	errno = saved_errno;
+	pthread_sigmask(SIG_SETMASK, &hush->before, NULL);
+	errno = hush->saved_errno;
 	return error;
+}
+
+int gp_write_all(int fd, const void *data, size_t size)
+{
+	struct hush hush;
+
+	begin(&hush);
+	return end(&hush, write_all(fd, data, size));
+}
+
+int gp_allocate(int fd, uint64_t size)
+{
+	struct hush hush;
+	int error;
+
+	begin(&hush);
+	do
+		error = -posix_fallocate(fd, 0, (off_t)size);
+	while (error == -EINTR);
+	return end(&hush, error);
 }

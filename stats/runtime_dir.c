@@ -1,0 +1,240 @@
+/* The runtime directory; see runtime_dir.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "stats/runtime_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "stats/log.h"
+#include "stats/process_file.h"
+#include "stats/requests.h"
+
+/* ---- the directory ----------------------------------------------------------- */
+
+/* What `gpupool` takes too: a path that the dynamic linker can be given. */
+static bool usable_base(const char *base)
+{
+	struct stat info;
+
+	return base && base[0] == '/' && !strpbrk(base, " :;$\t\n") &&
+	       strlen(base) < PATH_MAX - 16 && !stat(base, &info) &&
+	       S_ISDIR(info.st_mode) && info.st_uid == geteuid();
+}
+
+static int open_checked(const char *path, const char **why)
+{
+	struct stat info;
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0) {
+		int error = -errno;
+
+		*why = error == -ELOOP || error == -ENOTDIR
+			       ? "it is not a directory"
+			       : "it cannot be opened";
+		return error;
+	}
+	if (fstat(fd, &info))
+		*why = "it cannot be looked at";
+	else if (info.st_uid != geteuid())
+		*why = "it belongs to somebody else";
+	else if (info.st_mode & 077)
+		*why = "others have access to it; its mode must be 0700";
+	else
+		return fd;
+	close(fd);
+	return -EPERM;
+}
+
+int gp_runtime_dir_open(const char *xdg, char *path, const char **why)
+{
+	int saved = errno;
+	int fd;
+
+	if (usable_base(xdg))
+		snprintf(path, PATH_MAX, "%s/gpupool", xdg);
+	else
+		snprintf(path, PATH_MAX, "/tmp/gpupool-%u",
+			 (unsigned)geteuid());
+	if (mkdir(path, 0700) && errno != EEXIST) {
+		fd = -errno;
+		*why = "it cannot be made";
+	} else {
+		fd = open_checked(path, why);
+	}
+	errno = saved;
+	return fd;
+}
+
+int gp_runtime_dir_reopen(const char *path)
+{
+	int saved = errno;
+	const char *why;
+	int fd = open_checked(path, &why);
+
+	errno = saved;
+	return fd;
+}
+
+/* ---- names -------------------------------------------------------------------- */
+
+static const char *read_part(const char *text, uint64_t most, char end,
+			     uint64_t *number)
+{
+	char *rest;
+
+	if (*text < '0' || *text > '9')
+		return NULL;
+	errno = 0;
+	*number = strtoull(text, &rest, 10);
+	return errno || *number > most || *rest != end ? NULL : rest + 1;
+}
+
+bool gp_file_name_read(const char *name, struct gp_file_name *parts)
+{
+	int saved = errno;
+	uint64_t pid, start, image;
+	bool good = false;
+
+	name = read_part(name, INT32_MAX, '-', &pid);
+	if (name)
+		name = read_part(name, UINT64_MAX, '-', &start);
+	if (name)
+		name = read_part(name, UINT32_MAX, '.', &image);
+	if (name && !strcmp(name, GP_FILE_SUFFIX + 1)) {
+		parts->pid = (uint32_t)pid;
+		parts->start = start;
+		parts->image = (uint32_t)image;
+		good = true;
+	}
+	errno = saved;
+	return good;
+}
+
+void gp_file_name_print(const struct gp_file_name *parts,
+			char name[GP_FILE_NAME])
+{
+	snprintf(name, GP_FILE_NAME, "%u-%llu-%u" GP_FILE_SUFFIX, parts->pid,
+		 (unsigned long long)parts->start, parts->image);
+}
+
+int gp_runtime_dir_each(int dir, unsigned most,
+			void (*visit)(void *arg, int dir, const char *name),
+			void *arg)
+{
+	int saved = errno;
+	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *list = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+	int rc = 0;
+
+	if (!list) {
+		rc = -errno;
+		if (fd >= 0)
+			close(fd);
+		errno = saved;
+		return rc;
+	}
+	while (most-- && (entry = readdir(list)))
+		if (entry->d_name[0] != '.')
+			visit(arg, dir, entry->d_name);
+	closedir(list);
+	errno = saved;
+	return rc;
+}
+
+/* ---- what the dead left ------------------------------------------------------- */
+
+#define MAX_FOUND 1024
+#define MAX_NAMES 8192
+
+struct found {
+	char name[GP_FILE_NAME];
+	uint64_t bytes, time; /* on disk; last written, ns */
+};
+
+struct sweep {
+	const struct gp_process_id *self;
+	struct found *found;
+	size_t n;
+};
+
+/* A file that was never finished has nothing in it but its name. */
+static bool is_dead(int dir, const char *name, const struct gp_file_name *parts,
+		    const struct gp_process_id *self)
+{
+	struct gp_process_id id;
+	const char *why;
+
+	if (!gp_process_file_owner(dir, name, &id, &why))
+		return gp_process_life(&id, self) == GP_DEAD;
+	id = *self;
+	id.pid = parts->pid;
+	id.start = parts->start;
+	return gp_process_life(&id, self) == GP_DEAD;
+}
+
+static void look(void *arg, int dir, const char *name)
+{
+	struct sweep *sweep = arg;
+	struct gp_file_name parts;
+	struct found *found;
+	struct stat info;
+
+	if (gp_request_sweep(dir, name, sweep->self))
+		return;
+	if (!gp_file_name_read(name, &parts) || strlen(name) >= GP_FILE_NAME ||
+	    sweep->n == MAX_FOUND)
+		return;
+	if (fstatat(dir, name, &info, AT_SYMLINK_NOFOLLOW))
+		return;
+	if (!S_ISREG(info.st_mode) || info.st_uid != sweep->self->uid) {
+		gp_warn("%s in the runtime directory is not used: %s", name,
+			S_ISREG(info.st_mode) ? "it belongs to somebody else"
+					      : "it is no regular file");
+		return;
+	}
+	if (!is_dead(dir, name, &parts, sweep->self))
+		return;
+	found = &sweep->found[sweep->n++];
+	strcpy(found->name, name);
+	found->bytes = (uint64_t)info.st_blocks * 512;
+	found->time = (uint64_t)info.st_mtim.tv_sec * 1000000000u +
+		      (uint64_t)info.st_mtim.tv_nsec;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+	const struct found *x = a, *y = b;
+
+	return x->time < y->time ? 1 : x->time > y->time ? -1 : 0;
+}
+
+void gp_runtime_dir_sweep(int dir, const struct gp_process_id *self,
+			  uint64_t files, uint64_t bytes)
+{
+	int saved = errno;
+	struct sweep sweep = {.self = self};
+	uint64_t sum = 0;
+
+	sweep.found = calloc(MAX_FOUND, sizeof(*sweep.found));
+	if (!sweep.found)
+		return;
+	gp_runtime_dir_each(dir, MAX_NAMES, look, &sweep);
+	qsort(sweep.found, sweep.n, sizeof(*sweep.found), newest_first);
+	for (size_t i = 0; i < sweep.n; i++) {
+		sum += sweep.found[i].bytes;
+		if (i >= files || sum > bytes)
+			unlinkat(dir, sweep.found[i].name, 0);
+	}
+	free(sweep.found);
+	errno = saved;
+}
