@@ -278,6 +278,26 @@ uint64_t gp_pool_trim(struct gp_pool *pool, uint64_t bytes)
 	return gp_reclaim_release(pool, bytes, UINT64_MAX);
 }
 
+uint64_t gp_pool_trim_idle(struct gp_pool *pool, uint64_t bytes, bool *more)
+{
+	uint64_t given;
+
+	gp_order_touch(&pool->order);
+	gp_order_poll(&pool->order);
+	flush(pool, UINT64_MAX);
+	given = gp_reclaim_release(pool, bytes, UINT64_MAX);
+	gp_lock(&pool->lock);
+	*more = given < bytes && pool->backing.idle_granules &&
+		gp_order_outstanding(&pool->order);
+	gp_unlock(&pool->lock);
+	return given;
+}
+
+uint64_t gp_pool_reserved(const struct gp_pool *pool)
+{
+	return __atomic_load_n(&pool->reserved, __ATOMIC_RELAXED);
+}
+
 void gp_pool_tick(struct gp_pool *pool)
 {
 	uint64_t now = gp_call_now(pool);

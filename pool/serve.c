@@ -142,6 +142,22 @@ static bool give_back(struct gp_pool *pool, uint32_t granules)
 	return any;
 }
 
+/* The device is full of what others hold. Releases the lock meanwhile. */
+static bool others_made_room(struct gp_pool *pool, uint32_t granules)
+{
+	uint64_t bytes = (uint64_t)granules << GP_GRANULE_SHIFT;
+	bool any = false;
+
+	if (!pool->driver.ops->make_room || bytes > pool->driver.total_bytes)
+		return false;
+	if (bytes < pool->driver.granularity)
+		bytes = pool->driver.granularity;
+	gp_unlock(&pool->lock);
+	any = pool->driver.ops->make_room(pool->driver.dev, bytes) > 0;
+	gp_lock(&pool->lock);
+	return any;
+}
+
 /* Freed memory that the device still works on could be moved here once it is
  * done, and what it is done with is not enough. A little growth costs less than
  * the wait, much growth more. A slab is little, and large handles do not move
@@ -164,7 +180,7 @@ static int serve(struct gp_pool *pool, struct gp_cache *cache,
 {
 	unsigned parts =
 		is_small(granules) ? GP_CACHE_PART_SMALL : GP_CACHE_PART_ALL;
-	bool retried = false, waited = false;
+	bool retried = false, waited = false, asked = false;
 	int rc = 0;
 
 	*b = NULL;
@@ -209,8 +225,11 @@ static int serve(struct gp_pool *pool, struct gp_cache *cache,
 		if (rc == -EAGAIN && give_back(pool, granules))
 			continue;
 		rc = -ENOMEM;
-		if (!gp_flight_wait(pool, others))
+		if (gp_flight_wait(pool, others))
+			continue;
+		if (asked || !others_made_room(pool, granules))
 			break;
+		asked = true;
 	}
 	if (retried)
 		pool->account.retries++;

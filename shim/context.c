@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "conf/conf.h"
+#include "pool/order.h"
 #include "shim/capture.h"
 #include "shim/context.h"
 #include "shim/follow.h"
@@ -249,6 +250,7 @@ static void describe(struct gp_report_pool *pool,
 	pool->context = (uintptr_t)context->cuda.context;
 	pool->primary = context->primary;
 	memcpy(pool->device_name, context->name, sizeof(pool->device_name));
+	memcpy(pool->uuid, context->cuda.uuid.bytes, sizeof(pool->uuid));
 	pool->total_bytes = context->cuda.driver.total_bytes;
 	pool->free_bytes = GP_UNKNOWN;
 	gp_pool_collect(context->pool);
@@ -389,6 +391,62 @@ uint64_t gp_context_trim(CUdevice device, uint64_t bytes)
 			freed += gp_pool_trim(list[i]->pool, bytes - freed);
 	done();
 	return freed;
+}
+
+static uint64_t reserved_by(struct gp_context *const *list, size_t n)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sum += gp_pool_reserved(list[i]->pool);
+	return sum;
+}
+
+/* What is idle goes at once. What the device still works on is looked at again
+ * and again, never waited for: this is the thread that writes reports. */
+uint64_t gp_context_trim_for(const uint8_t uuid[16], uint64_t bytes,
+			     uint64_t floor, unsigned ms)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	struct gp_context *list[MAX_CONTEXTS];
+	size_t all = borrow(list), n = 0;
+	uint64_t given = 0, reserved;
+	bool busy = true, more;
+
+	for (size_t i = 0; i < all; i++)
+		if (!memcmp(list[i]->cuda.uuid.bytes, uuid, 16))
+			list[n++] = list[i];
+	while (busy) {
+		busy = false;
+		for (size_t i = 0; i < n && given < bytes; i++) {
+			uint64_t want = bytes - given;
+
+			reserved = reserved_by(list, n);
+			if (reserved <= floor)
+				break;
+			if (want > reserved - floor)
+				want = reserved - floor;
+			given += gp_pool_trim_idle(list[i]->pool, want, &more);
+			busy |= more;
+		}
+		if (!ms--)
+			break;
+		if (busy)
+			nanosleep(&pause, NULL);
+	}
+	done();
+	return given;
+}
+
+static void reset_peak(struct gp_context *context, void *arg)
+{
+	(void)arg;
+	gp_pool_reset_peaks(context->pool);
+}
+
+void gp_context_reset_peak(void)
+{
+	gp_context_each(reset_peak, NULL);
 }
 
 bool gp_context_made_room(CUresult rc)

@@ -55,6 +55,15 @@ CUresult gp_context_capture_probe(const struct gp_context *context);
  * bytes given back. */
 uint64_t gp_context_trim(CUdevice device, uint64_t bytes);
 
+/* Give back up to `bytes` of what is cached on the device of that UUID, for
+ * another process: no more than leaves `floor` of it, and only what is idle or
+ * becomes so within `ms`. The program is not held up. Returns the bytes. */
+uint64_t gp_context_trim_for(const uint8_t uuid[16], uint64_t bytes,
+			     uint64_t floor, unsigned ms);
+
+/* Peaks start again from what is now. */
+void gp_context_reset_peak(void);
+
 /* A call of the program answered `rc`. If that was for lack of memory and the
  * pools had cached memory, they gave it back: true, try the call once more. */
 bool gp_context_made_room(CUresult rc);

@@ -9,6 +9,7 @@
 
 #include "shim/capture.h"
 #include "shim/driver_impl.h"
+#include "shim/neighbours.h"
 
 static __thread CUresult last_error;
 static __thread const char *last_call = "no call";
@@ -133,6 +134,14 @@ static uint64_t now(void *dev)
 	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
+static uint64_t make_room(void *dev, uint64_t bytes)
+{
+	const struct gp_cuda_driver *cuda = dev;
+
+	return gp_neighbours_ask((const uint8_t *)cuda->uuid.bytes,
+				 cuda->driver.device, bytes);
+}
+
 static const struct gp_driver_ops cuda_ops = {
 	.reserve = reserve,
 	.unreserve = unreserve,
@@ -145,6 +154,7 @@ static const struct gp_driver_ops cuda_ops = {
 	.segment_free = gp_cuda_segment_free,
 	.sync = gp_cuda_sync,
 	.now = now,
+	.make_room = make_room,
 };
 
 /* ---- streams and events ------------------------------------------------------ */
@@ -314,11 +324,14 @@ int gp_cuda_driver_init(struct gp_cuda_driver *cuda, CUcontext context,
 	cuda->driver.ops = &cuda_ops;
 	cuda->driver.streams = &cuda_streams;
 	cuda->driver.dev = cuda;
+	cuda->driver.device = (uint32_t)device;
 	rc = gp_cuda_errno(real->cuDeviceTotalMem_v2(&total, device),
 			   "cuDeviceTotalMem_v2");
 	if (rc)
 		return rc;
 	cuda->driver.total_bytes = total;
+	if (real->cuDeviceGetUuid_v2(&cuda->uuid, device) != CUDA_SUCCESS)
+		memset(&cuda->uuid, 0, sizeof(cuda->uuid));
 	cuda->host_sees_all = attribute(
 		device,
 		CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);

@@ -11,6 +11,7 @@ struct gp_cuda_driver {
 	struct gp_driver driver; /* what the pool is given */
 	CUcontext context;
 	CUdevice device;
+	CUuuid uuid; /* of the device, or of its part (MIG); zeros: unknown */
 	CUmemAllocationProp prop; /* of every handle; immutable */
 	/* Kernels and the host share all memory, by their page tables. */
 	bool host_sees_all;

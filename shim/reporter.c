@@ -21,16 +21,19 @@
 #include "conf/conf.h"
 #include "shim/context.h"
 #include "shim/hooks.h"
+#include "shim/ledger.h"
 #include "shim/mark.h"
 #include "shim/names.h"
 #include "shim/reporter.h"
 #include "shim/state.h"
 #include "shim/tracer.h"
+#include "stats/bell.h"
 #include "stats/format.h"
 #include "stats/log.h"
 #include "stats/report.h"
 
 #define TICK_NS           250000000  /* housekeeping */
+#define LEDGER_TICKS      4          /* of those for one of the ledger */
 #define EXIT_WAIT_NS      3000000000 /* at exit, for the thread to write */
 #define MAX_OOM_REPORTS   20
 #define OOM_REPORT_GAP_NS 1000000000u
@@ -39,7 +42,6 @@
 static bool have_thread;
 static struct sigaction previous; /* what the report signal did before us */
 
-static sem_t wake;      /* posted for every request */
 static sem_t exit_done; /* posted when the exit report is written */
 /* Requests. Synchronization: atomic. */
 static unsigned signals_wanted;
@@ -194,12 +196,15 @@ static void report_dir(char *dir, size_t size)
 			 *wanted ? "/" : "", wanted);
 }
 
+/* Of the last report. Guarded by report_lock. */
+static char last_path[2 * PATH_MAX + 64];
+static int last_rc;
+
 static void write_report(enum gp_report_reason reason, unsigned sequence,
 			 uint64_t oom_bytes, int oom_device,
 			 const char *oom_call)
 {
 	static struct gp_report report; /* too large for a thread's stack */
-	static char path[2 * PATH_MAX + 64];
 	static char dir[2 * PATH_MAX];
 	int saved = errno;
 	int rc;
@@ -211,8 +216,9 @@ static void write_report(enum gp_report_reason reason, unsigned sequence,
 	report.oom_device = oom_device;
 	strncpy(report.oom_call, oom_call, sizeof(report.oom_call) - 1);
 	report_dir(dir, sizeof(dir));
-	rc = gp_report_write(&report, dir, path, sizeof(path));
-	tell_written(&report, rc, path);
+	rc = gp_report_write(&report, dir, last_path, sizeof(last_path));
+	last_rc = rc;
+	tell_written(&report, rc, last_path);
 	pthread_mutex_unlock(&report_lock);
 	errno = saved;
 }
@@ -226,7 +232,7 @@ static void on_signal(int signal, siginfo_t *info, void *context)
 	/* A vfork child shares our memory; its signals are its own affair. */
 	if (gp_running() && getpid() == gp_owner_pid()) {
 		__atomic_add_fetch(&signals_wanted, 1, __ATOMIC_RELAXED);
-		sem_post(&wake);
+		gp_bell_ring();
 	}
 	errno = saved;
 	if (previous.sa_flags & SA_SIGINFO)
@@ -265,16 +271,40 @@ static void chain_signal(int signal)
 
 /* ---- the thread -------------------------------------------------------------- */
 
+/* Only this thread. */
+static unsigned served, on_request;
+
 static void serve_requests(void)
 {
-	static unsigned served; /* only this thread */
-
-	while (served != __atomic_load_n(&signals_wanted, __ATOMIC_RELAXED))
-		write_report(GP_REPORT_SIGNAL, ++served, 0, 0, "");
+	while (served != __atomic_load_n(&signals_wanted, __ATOMIC_RELAXED)) {
+		served++;
+		write_report(GP_REPORT_SIGNAL, served + on_request, 0, 0, "");
+	}
 	if (__atomic_exchange_n(&exit_wanted, 0, __ATOMIC_ACQUIRE)) {
 		write_report(GP_REPORT_EXIT, 0, 0, 0, "");
+		gp_ledger_update(false);
 		sem_post(&exit_done);
+	} else {
+		gp_ledger_serve();
 	}
+}
+
+int gp_reporter_now(char *path, size_t size)
+{
+	int rc;
+
+	on_request++;
+	write_report(GP_REPORT_SIGNAL, served + on_request, 0, 0, "");
+	pthread_mutex_lock(&report_lock);
+	snprintf(path, size, "%s", last_path);
+	rc = last_rc;
+	pthread_mutex_unlock(&report_lock);
+	return rc;
+}
+
+bool gp_reporter_may_call(void)
+{
+	return gp_running() && !__atomic_load_n(&leaving, __ATOMIC_ACQUIRE);
 }
 
 static struct timespec realtime_in(uint64_t ns)
@@ -287,21 +317,32 @@ static struct timespec realtime_in(uint64_t ns)
 
 static void *run(void *arg)
 {
+	uint32_t rung = 0, seen; /* the bell was not rung before */
+	uint64_t next = 0;
 	unsigned ticks = 0;
 
 	/* Not "while running": the thread may be here before gp_start() has
 	 * said so. */
 	while (__atomic_load_n(&gp_phase_now, __ATOMIC_ACQUIRE) != GP_OFF) {
-		struct timespec until = realtime_in(TICK_NS);
+		uint64_t now = clock_ns(CLOCK_MONOTONIC);
 
-		if (sem_timedwait(&wake, &until) == 0) {
+		seen = gp_bell_seen();
+		if (seen != rung) {
+			rung = seen;
 			serve_requests();
 			continue;
 		}
-		if (!gp_running() ||
-		    __atomic_load_n(&leaving, __ATOMIC_ACQUIRE))
+		if (now < next) {
+			gp_bell_wait(seen, next - now);
+			continue;
+		}
+		next = now + TICK_NS;
+		if (!gp_reporter_may_call())
 			continue;
 		gp_context_tick();
+		gp_file_beat();
+		if (ticks % LEDGER_TICKS == 0)
+			gp_ledger_update(false);
 		if (++ticks % 8 == 0)
 			gp_runtime_refresh();
 	}
@@ -342,7 +383,6 @@ static void begin_leaving(void)
 
 void gp_reporter_start(void)
 {
-	sem_init(&wake, 0, 0);
 	sem_init(&exit_done, 0, 0);
 	gp_tracer_start();
 	have_thread = start_thread();
@@ -390,13 +430,15 @@ static void at_exit(void)
 	gp_tracer_flush();
 	if (have_thread) {
 		__atomic_store_n(&exit_wanted, 1, __ATOMIC_RELEASE);
-		sem_post(&wake);
+		gp_bell_ring();
 		until = realtime_in(EXIT_WAIT_NS);
 		while (sem_timedwait(&exit_done, &until) && errno == EINTR)
 			;
 	} else {
 		write_report(GP_REPORT_EXIT, 0, 0, 0, "");
+		gp_ledger_update(false);
 	}
+	gp_file_end();
 	errno = saved;
 }
 

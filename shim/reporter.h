@@ -5,6 +5,8 @@
 #ifndef GP_SHIM_REPORTER_H
 #define GP_SHIM_REPORTER_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Start the thread and chain the signal handler. Called once, from gp_start().
@@ -16,5 +18,12 @@ void gp_reporter_start(void);
  * lack of memory. Writes a report unless one was just written. May take
  * milliseconds; called with no lock held. */
 void gp_reporter_oom(uint64_t bytes, int device, const char *call);
+
+/* Writes a report now; its path, also if that fails. 0 or -errno. gpupool's own
+ * thread. */
+int gp_reporter_now(char *path, size_t size);
+
+/* False once the program leaves: the driver may be gone. */
+bool gp_reporter_may_call(void);
 
 #endif

@@ -14,17 +14,20 @@
 #include <unistd.h>
 
 #include "conf/conf.h"
+#include "shim/ledger.h"
 #include "shim/program.h"
 #include "shim/reporter.h"
 #include "shim/state.h"
 #include "shim/work.h"
 #include "stats/log.h"
+#include "stats/process_file.h"
 
 int gp_phase_now = GP_COLD;
 bool gp_checking;
 
 /* Written under load_lock before `loaded` is published; then constant. */
 static char start_dir[PATH_MAX];
+static char xdg_runtime_dir[PATH_MAX]; /* "" : none that can be used */
 static uint64_t start_time;
 static struct gp_conf settings;
 static bool wanted; /* the settings switch gpupool on in this program */
@@ -60,6 +63,7 @@ static void take_note(void *arg, const char *sentence)
 static void load(void)
 {
 	struct timespec now;
+	const char *xdg;
 
 	pthread_mutex_lock(&load_lock);
 	if (!loaded) {
@@ -68,6 +72,9 @@ static void load(void)
 			     (uint64_t)now.tv_nsec;
 		if (!getcwd(start_dir, sizeof(start_dir)))
 			start_dir[0] = '\0';
+		xdg = getenv("XDG_RUNTIME_DIR");
+		if (xdg && strlen(xdg) < sizeof(xdg_runtime_dir))
+			strcpy(xdg_runtime_dir, xdg);
 		gp_conf_parse(getenv("GPUPOOL_CONF"), &settings, take_note,
 			      NULL);
 		wanted = settings.enabled && gp_program_is_meant(&settings);
@@ -105,6 +112,7 @@ static void after_fork_in_child(void)
 {
 	__atomic_store_n(&gp_phase_now, GP_OFF, __ATOMIC_RELAXED);
 	gp_work_watch(false);
+	gp_file_forget();
 }
 
 static void configure(void)
@@ -115,6 +123,7 @@ static void configure(void)
 	gp_checking = settings.check;
 	owner_pid = getpid();
 	pthread_atfork(NULL, NULL, after_fork_in_child);
+	gp_ledger_start(xdg_runtime_dir);
 	gp_reporter_start();
 	__atomic_store_n(&gp_phase_now, GP_RUNNING, __ATOMIC_RELEASE);
 }

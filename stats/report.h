@@ -26,6 +26,7 @@ enum gp_report_reason { GP_REPORT_EXIT, GP_REPORT_SIGNAL, GP_REPORT_OOM };
 struct gp_report_pool {
 	int device; /* ordinal in this process */
 	char device_name[96];
+	uint8_t uuid[16];     /* of the device; zeros: unknown */
 	uint64_t context;     /* the CUcontext, as a number */
 	bool primary;         /* the device's primary context */
 	uint64_t total_bytes; /* physical memory, or GP_UNKNOWN */
