@@ -23,7 +23,7 @@ import json, os, sys, time
 wrong = sys.argv[1]
 conf = os.environ.get('GPUPOOL_CONF')
 if conf:
-    name = os.path.join(conf.split(':', 1)[1],
+    name = os.path.join(conf.split(':', 1)[1].strip('"'),
                         'gpupool-python3-%d.exit' % os.getpid())
     pool = {'allocated_bytes.all.current': 0,
             'allocated_bytes.all.peak': 0 if wrong == 'unpooled' else 1000,

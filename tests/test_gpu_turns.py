@@ -16,7 +16,9 @@ from unittest import mock
 HERE = os.path.dirname(os.path.abspath(__file__))
 GPU = os.path.join(HERE, 'gpu')
 sys.path.insert(0, GPU)
+sys.path.insert(0, HERE)
 import bench  # noqa: E402  (found through the line above)
+import harness  # noqa: E402
 import machine  # noqa: E402
 import speed  # noqa: E402
 import turns  # noqa: E402
@@ -43,7 +45,8 @@ def report(*unused):
     pool = {'num_memory_waits': 2 * counts['steps'], 'num_marks': 5,
             'reserved_bytes.all.peak': 2 << 20,
             'allocated_bytes.all.peak': 1 << 20}
-    where = os.environ['GPUPOOL_CONF'].split('report_dir:')[1].split(',')[0]
+    where = os.environ['GPUPOOL_CONF'].split('report_dir:')[1]
+    where = where.split(',')[0].strip('"')
     with open(os.path.join(where, name), 'w') as file:
         json.dump({'pid': pid, 'pools': [pool, pool]}, file)
 if 'GPUPOOL_CONF' in os.environ and wrong != 'inert':
@@ -242,6 +245,53 @@ class Figures(Scratch):
         self.assertTrue(self.verdict([one, one], [one[:1]])[0])
         self.assertFalse(self.verdict([one, [9.0, 9.0]], [one])[0])
         self.assertFalse(self.verdict([], [one])[0])
+
+
+# A worker whose steps allocate, on the simulated driver.
+ALLOCATES = r'''
+import ctypes, sys
+sys.path.insert(0, %r)
+import worker
+cuda = ctypes.CDLL('libcudart.so.13')
+def step(index):
+    p = ctypes.c_void_p()
+    for size in (1000, 3 << 20):
+        assert cuda.cudaMalloc(ctypes.byref(p), ctypes.c_size_t(size)) == 0
+        assert cuda.cudaFree(p) == 0
+    return float(index)
+class Options:
+    warm, settle, steps = 4, 1, 5
+step(0)
+worker.serve(worker.Run(step, Options), sys.stdin, worker.write_line)
+''' % GPU
+
+
+class WithThePool(Scratch):
+    """The library itself and its reports, over the simulated driver."""
+
+    def test_counts_of_the_timed_steps(self):
+        build = harness.current_build()
+        if build.san or not os.path.exists(build.lib):
+            self.skipTest('no plain library in ' + build.path)
+        with open(self.script, 'w') as file:
+            file.write(ALLOCATES)
+        env = {'LD_LIBRARY_PATH': build.sim}
+        command = [sys.executable, self.script]
+        series = self.series(
+            turns.plain_variant('native', command, env),
+            turns.preloaded_variant('gpupool', command, build.lib,
+                                    os.path.join(self.dir, 'reports'), env,
+                                    'quiet:True'), count=2)
+        made = series.run()
+        self.assertEqual(series.failures, [])
+        self.assertEqual(made, 2)
+        for row in series.rows['gpupool'].values():
+            self.assertEqual(row['pool']['num_alloc_calls'], 12)
+            self.assertEqual(row['pool']['num_free_calls'], 12)
+            self.assertEqual(row['pool']['num_memory_waits'], 0)
+            self.assertGreater(row['reserved_peak'], 3 << 20)
+            self.assertEqual(len(turns.reports.written(
+                os.path.join(self.dir, 'reports'), row['pid'], 'exit')), 1)
 
 
 class Faults(Scratch):

@@ -23,6 +23,8 @@ def preload_env(library, report_dir, extra=None, conf=None):
     """The same, with gpupool preloaded and its reports in report_dir."""
     env = plain_env(extra)
     env["LD_PRELOAD"] = library
+    if re.search(r'[ ,"]', report_dir):
+        report_dir = '"%s"' % re.sub(r'(["\\])', r"\\\1", report_dir)
     settings = ["report_dir:" + report_dir] + ([conf] if conf else [])
     env["GPUPOOL_CONF"] = ",".join(settings)
     return env

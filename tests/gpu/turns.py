@@ -37,7 +37,7 @@ class Worker:
     def __init__(self, variant, turn, log, lines):
         self.variant, self.turn, self.log = variant, turn, log
         self.lines = lines
-        self.ready = None
+        self.ready = False
         self.reports = 0
         os.makedirs(os.path.dirname(log), exist_ok=True)
         with open(log + ".err", "w") as err:
@@ -182,9 +182,9 @@ class Turns:
                 continue
             if not starting:
                 return
-            worker, facts = self._next(limit, ("ready",), starting)
+            worker, _ = self._next(limit, ("ready",), starting)
             if worker:
-                worker.ready = facts
+                worker.ready = True
 
     def _next(self, limit, words, those):
         """The next answer of one of `those`: (worker, facts), or (None, None)
