@@ -40,6 +40,8 @@ CONTEXT = {
     'cuCtxGetCurrent': '(void **c) { *c = (void *)4096; return 0; }',
     'cuStreamGetCtx': '(void *s, void **c) { *c = (void *)4096; return 0; }',
     'cuStreamGetFlags': '(void *s, unsigned *f) { *f = 0; return 0; }',
+    'cuStreamCreate': '(void **s) { *s = (void *)8192; return 0; }',
+    'cuEventCreate': '(void **e) { *e = (void *)12288; return 0; }',
     'cuCtxGetDevice': '(int *d) { *d = 0; return 0; }',
     'cuDevicePrimaryCtxGetState':
         '(int d, unsigned *f, int *a) { *f = 0; *a = 1; return 0; }',
