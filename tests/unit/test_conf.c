@@ -152,7 +152,7 @@ static void test_runtime_directory(void **state)
 	CHECK("neighbour_wait", "1s", "1000");
 	CHECK("neighbour_wait", "61s", "refused");
 	CHECK("reserve_floor", "2GiB", "2GiB");
-	CHECK("reserve_floor", "512", "512B");
+	CHECK("reserve_floor", "512", "512MiB");
 	CHECK("reserve_floor", "unlimited", "refused");
 }
 

@@ -77,6 +77,16 @@ static const struct good {
 	{"count_context", "False", "False"},
 	{"virtualize", "False", "False"},
 	{"on_bad_limit", "continue", "continue"},
+	{"ring_events", "False", "False"},
+	{"ring_size", "64KiB", "64KiB"},
+	{"ring_size", "16", "16MiB"},
+	{"keep_reports", "0", "0"},
+	{"keep_reports", "10000", "10000"},
+	{"keep_reports_size", "1GiB", "1GiB"},
+	{"neighbour_wait", "0", "0"},
+	{"neighbour_wait", "1s", "1000"},
+	{"reserve_floor", "2GiB", "2GiB"},
+	{"reserve_floor", "512", "512MiB"},
 };
 
 static const struct bad {
@@ -135,6 +145,16 @@ static const struct bad {
 	{"count_context", "maybe", ""},
 	{"virtualize", "off", ""},
 	{"on_bad_limit", "warn", ""},
+	{"ring_events", "many", ""},
+	{"ring_size", "63KiB", RANGE},
+	{"ring_size", "2GiB", RANGE},
+	{"ring_size", "unlimited", ""},
+	{"keep_reports", "10001", RANGE},
+	{"keep_reports", "1.5", ""},
+	{"keep_reports", "5MiB", ""},
+	{"keep_reports_size", "2TiB", RANGE},
+	{"neighbour_wait", "61s", RANGE},
+	{"reserve_floor", "unlimited", ""},
 };
 
 static struct gp_conf conf;
