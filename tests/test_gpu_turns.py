@@ -337,6 +337,7 @@ class Parts(Scratch):
         self.bench = bench.Bench(args)
         self.bench.library = ''
         self.wrong = {}
+        self.real_worker_command = speed.worker_command
         for name, value in (
                 ('need_modules', lambda *names: None),
                 ('build_cu', lambda name, *rest: self.timed_program(name)),
@@ -408,6 +409,15 @@ class Parts(Scratch):
         self.assertIn('mlp, gpupool: losses differ', failure)
         self.assertNotIn('mlp, cached', failure)
         self.assertEqual(len(result['speed']), 2)
+
+    def test_the_worker_is_asked_for_what_was_asked(self):
+        for given, wanted in (([], False), (['--deterministic'], True)):
+            b = bench.Bench(bench.parse(['--quick', '--out', self.dir] +
+                                        given))
+            command = self.real_worker_command(b, 'gpt2')
+            self.assertEqual('--deterministic' in command, wanted)
+            self.assertEqual(command[command.index('--steps') + 1], '15')
+            self.assertTrue(os.path.exists(command[1]))
 
     def test_overlap(self):
         out, result, failure = self.run_part(speed.overlap)

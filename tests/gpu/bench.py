@@ -317,6 +317,10 @@ def parse(argv):
     parser.add_argument("--turns", type=int, default=11,
                         help="alternating runs of each for speed and overlap "
                         "(default 11)")
+    parser.add_argument("--deterministic", action="store_true",
+                        help="speed and overlap: PyTorch makes the same sums "
+                        "in each run, so that losses are equal to the last "
+                        "digit; slower")
     parser.add_argument("--quick", action="store_true", help="3 turns of 15 "
                         "steps, to see that it works")
     parser.add_argument("--budget", type=float, default=290, metavar="S",

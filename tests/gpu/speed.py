@@ -57,7 +57,7 @@ def worker_command(bench, name):
     steps = bench.args.steps or STEPS.get(name, 40)
     command = [PYTHON, os.path.join(machine.HERE, "worker.py"), name,
                "--steps", str(steps), "--warm", str(WARM.get(name, 10))]
-    return command
+    return command + (["--deterministic"] if bench.args.deterministic else [])
 
 
 def preloaded(bench, label, command, env=None, conf=None):

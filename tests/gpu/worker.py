@@ -99,6 +99,8 @@ def main():
     add_options(parser)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--deterministic", action="store_true",
+                        help="the same sums in each run; slower")
     parser.add_argument("--small", action="store_true",
                         help="tiny sizes, to try the script on a CPU")
     args = parser.parse_args()
@@ -108,7 +110,7 @@ def main():
     import models  # PyTorch is imported here
     torch = models.torch
     device = torch.device(args.device)
-    models.make_deterministic(False)
+    models.make_deterministic(args.deterministic)
     task = models.TASKS[args.model](device, args.seed, args.small)
     task.prime(args.seed)
 
