@@ -1,6 +1,6 @@
-"""Cases of run.py about the order in which freed memory is used again: the
-random programs of order_fuzz.cu, and the same under a library with a clause of
-its protocol switched off, where something must go wrong."""
+"""Cases of run.py about the order in which freed memory is used again. Among
+them the random programs of order_fuzz.cu, and the same under a library with a
+clause of its protocol switched off, where something must go wrong."""
 
 import os
 import subprocess
@@ -8,9 +8,40 @@ import subprocess
 import common
 import machine
 import reports
+from case import pair
 from common import Run
 from machine import Failure
 
+def flags(context, case):
+    """Kernels that wait for a flag from another stream."""
+    folder = os.path.join(common.TOP, "tests", "programs")
+    return pair(context, case, [machine.build_c(
+        "drv_flags", context.programs, "driver", folder)])
+
+
+def host_view(context, case):
+    """What cudaFree lets the host see; copies past a block's end."""
+    return pair(context, case, [machine.build_cu("host_view",
+                                                 context.programs, "shared")])
+
+
+def facts(context, case):
+    """What pool/ORDER.md takes for granted of the driver."""
+    return pair(context, case, [machine.build_cu("facts", context.programs,
+                                                 "static")])
+
+
+def thrust(context, case):
+    """Thrust and CUB, vectors and temporary storage."""
+    return pair(context, case, [machine.build_cu("thrust_program",
+                                                 context.programs, "shared")])
+
+
+# ---- random programs ---------------------------------------------------------
+
+# A hardware queue for each stream, as far as there are any: what shares one is
+# ordered by it.
+QUEUES = {"CUDA_DEVICE_MAX_CONNECTIONS": "32"}
 REUSE = "free_order:reuse"
 
 # A clause of pool/mutations.def, and what makes its loss visible here. With
@@ -44,7 +75,7 @@ def _told(run):
 
 def _preloaded(context, case, name, command, conf, seconds, library=None):
     where = context.reports(case)
-    env = common.preload_env(library or context.library, where, conf=conf)
+    env = common.preload_env(library or context.library, where, QUEUES, conf)
     return Run(command, env, context.log(case, name), seconds + 120)
 
 
@@ -52,15 +83,15 @@ def order_fuzz(context, case):
     """Random programs of many streams: nobody sees another's words."""
     total = max(10, context.seconds)
     parts = [("plain", .1, [], None), ("default", .6, [], None),
-             ("reuse", .3, ["--lean", "0"], REUSE)]
+             ("reuse", .3, ["--lean", "0", "--threads", "8"], REUSE)]
     first, words, rows = 1, [], {}
     for name, share, more, conf in parts:
         seconds = max(3, int(total * share))
         command = _fuzz(context, "--seconds", seconds, "--seeds",
                         "%d-%d" % (first, first + 10 ** 6), *more)
         if name == "plain":
-            run = Run(command, machine.plain_env(), context.log(case, name),
-                      seconds + 120)
+            run = Run(command, machine.plain_env(QUEUES),
+                      context.log(case, name), seconds + 120)
         else:
             run = _preloaded(context, case, name, command, conf, seconds)
         run.check("%s run" % name)
@@ -81,9 +112,11 @@ def order_fuzz(context, case):
 def _mutant_library(context):
     """build/mut/libgpupool.so, which the Makefile knows how to build."""
     path = os.path.join(context.build, "mut", "libgpupool.so")
-    done = subprocess.run(["make", "-s", "-C", common.TOP, "B=" + context.build,
-                           path], stdout=subprocess.PIPE, check=False,
-                          stderr=subprocess.STDOUT, universal_newlines=True)
+    tree = os.path.relpath(context.build, common.TOP)  # as make names it
+    done = subprocess.run(["make", "-s", "-C", common.TOP, "B=" + tree,
+                           os.path.join(tree, "mut", "libgpupool.so")],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          universal_newlines=True, check=False)
     if done.returncode or not os.path.exists(path):
         raise Failure("cannot build the mutant\n" + common.tail(done.stdout))
     return path
@@ -124,4 +157,6 @@ def order_mutants(context, case):
         "; not seen: " + " ".join(unseen) if unseen else "")}
 
 
-CASES = [("order-fuzz", order_fuzz), ("order-mutants", order_mutants)]
+CASES = [("flags", flags), ("facts", facts), ("host-view", host_view),
+         ("thrust", thrust), ("order-fuzz", order_fuzz),
+         ("order-mutants", order_mutants)]

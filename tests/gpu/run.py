@@ -15,78 +15,17 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import common
 import machine
 import order_cases
 import reports
+from case import Context, compare, pair
 from common import Run
 from machine import Failure, Skip
 
 PYTHON = sys.executable
-
-
-class Context:
-    """Where things are, and the plain runs that several cases share."""
-
-    def __init__(self, args):
-        self.build = os.path.abspath(args.build)
-        self.library = os.path.join(self.build, "libgpupool.so")
-        self.programs = os.path.join(self.build, "gpu")
-        self.out = common.out_dir(args.out, "gpu-test")
-        self.quick, self.timeout = args.quick, args.timeout
-        self.prefix, self.seconds = args.install, args.seconds
-        self._plain, self._lock = {}, threading.Lock()
-
-    def log(self, case, name):
-        return os.path.join(self.out, case, name)
-
-    def reports(self, case):
-        """A fresh, existing folder for one case's reports."""
-        path = os.path.join(self.out, case, "reports")
-        os.makedirs(path, exist_ok=True)
-        return path
-
-    def plain(self, case, command, env):
-        """That program's plain runs: two of them, or one if in haste."""
-        key = (tuple(command), tuple(sorted(env.items())))
-        with self._lock:
-            lock, runs = self._plain.setdefault(key, (threading.Lock(), []))
-        with lock:
-            while len(runs) < (1 if self.quick else 2):
-                name = "plain-%d" % (len(runs) + 1)
-                run = Run(command, machine.plain_env(env), self.log(case, name),
-                          self.timeout)
-                run.check("plain run")
-                runs.append(run)
-        return runs
-
-
-def compare(runs, preloaded):
-    """Failure unless the preloaded run's results equal the plain ones'."""
-    equal, words = common.equal_results(runs[0].results(), runs[-1].results(),
-                                        preloaded.results())
-    if not equal:
-        raise Failure(words)
-    return words
-
-
-def pair(context, case, command, env=None):
-    """Plain, plain, preloaded. Returns the table's row."""
-    env = env or {}
-    runs = context.plain(case, command, env)
-    where = context.reports(case)
-    run = Run(command, common.preload_env(context.library, where, env),
-              context.log(case, "preloaded"), context.timeout)
-    run.check("preloaded run")
-    report = reports.sane_exit_report(where, run.pid)
-    return {"plain_s": min(r.seconds for r in runs),
-            "preloaded_s": run.seconds, "peak_bytes": report.peak(),
-            "reserved_bytes": report.gauge("reserved_bytes", "peak"),
-            "hits": report.hits(), "allocs": report.total("num_alloc_calls"),
-            "equal": compare(runs, run)}
 
 
 # ---- the table: programs as they are ---------------------------------------
@@ -107,31 +46,6 @@ def c_driver(context, case):
     """C program, driver API, kernels as PTX."""
     return pair(context, case, [machine.build_c("driver", context.programs,
                                                "driver")])
-
-
-def flags(context, case):
-    """Kernels that wait for a flag from another stream."""
-    folder = os.path.join(common.TOP, "tests", "programs")
-    return pair(context, case, [machine.build_c(
-        "drv_flags", context.programs, "driver", folder)])
-
-
-def host_view(context, case):
-    """What cudaFree lets the host see; copies past a block's end."""
-    return pair(context, case, [machine.build_cu("host_view",
-                                                 context.programs, "shared")])
-
-
-def facts(context, case):
-    """What pool/ORDER.md takes for granted of the driver."""
-    return pair(context, case, [machine.build_cu("facts", context.programs,
-                                                 "static")])
-
-
-def thrust(context, case):
-    """Thrust and CUB, vectors and temporary storage."""
-    return pair(context, case, [machine.build_cu("thrust_program",
-                                                 context.programs, "shared")])
 
 
 def torch_command(context, model, *more):
@@ -321,9 +235,7 @@ def install(context, case):
 
 
 CASES = [("c-static", c_static), ("c-shared", c_shared),
-         ("driver", c_driver), ("flags", flags),
-         ("facts", facts), ("host-view", host_view), ("thrust", thrust),
-         ("torch", torch_cached),
+         ("driver", c_driver), ("torch", torch_cached),
          ("torch-uncached", torch_uncached), ("torch-resnet", torch_resnet),
          ("cupy", cupy), ("jax", jax), ("numba", numba),
          ("jax-platform", jax_platform), ("churn", churn),

@@ -255,6 +255,7 @@ int main(int argc, char **argv)
 		mutate(rule, jitter);
 	CHECK(cudaSetDevice(0));
 	find_faults();
+	load_kernels();
 	std::thread(watch).detach();
 	return run_seeds() ? 0 : 1;
 }

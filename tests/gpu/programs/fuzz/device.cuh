@@ -248,6 +248,20 @@ inline void copy(cudaStream_t stream, uint32_t *to, const uint32_t *from,
 
 #endif
 
+/* Kernels are loaded when they are launched first, and that may wait. */
+inline void load_kernels()
+{
+	uint32_t *p;
+
+	CHECK(cudaMalloc((void **)&p, 4096));
+	device::fill(nullptr, p, 64, {1, 0}, 0);
+	device::exchange(nullptr, p, 64, {1, 0}, {2, 0}, 0, 0);
+	device::copy(nullptr, p + 64, p, 64, 0);
+	device::verify(nullptr, p + 64, 64, {2, 0}, 0, 0);
+	CHECK(cudaDeviceSynchronize());
+	CHECK(cudaFree(p));
+}
+
 /* Whose word this is, as pattern() can be undone. */
 inline uint32_t key_of(uint32_t value, uint32_t i)
 {
