@@ -290,7 +290,14 @@ format:
 
 # A running program keeps the old file: the library is replaced by rename.
 # The linker's cache is asked whether LD_PRELOAD finds the bare name.
+# `import gpupool` works where this Python looks into PREFIX; for others there
+# is PYTHONPATH=PREFIX/lib/gpupool.
 TO = $(DESTDIR)$(PREFIX)
+PYTHON_DIR = $(shell $(PYTHON) -c 'import site, sys, sysconfig; \
+	prefix = sys.argv[1].rstrip("/") + "/"; \
+	found = [d for d in site.getsitepackages() if d.startswith(prefix)]; \
+	print(found[0] if found else prefix + "lib/python%s/site-packages" \
+	% sysconfig.get_python_version())' '$(PREFIX)')
 install: $(LIB) $(REPLAY) $(CONF_DOC)
 	$(say) INSTALL '$(TO)/lib/libgpupool.so'
 	$(Q)mkdir -p '$(TO)/lib/gpupool' '$(TO)/bin'
@@ -302,6 +309,11 @@ install: $(LIB) $(REPLAY) $(CONF_DOC)
 	$(Q)install -m 644 scripts/*.py '$(TO)/lib/gpupool/'
 	$(Q)install -m 755 $(CONF_DOC) '$(TO)/lib/gpupool/'
 	$(Q)install -m 755 scripts/gpupool '$(TO)/bin/gpupool'
+	$(say) INSTALL '$(TO)/include/gpupool.h'
+	$(Q)mkdir -p '$(TO)/include' '$(DESTDIR)$(PYTHON_DIR)'
+	$(Q)install -m 644 shim/gpupool.h '$(TO)/include/'
+	$(say) INSTALL '$(DESTDIR)$(PYTHON_DIR)/gpupool.py'
+	$(Q)install -m 644 scripts/gpupool.py '$(DESTDIR)$(PYTHON_DIR)/'
 	$(if $(DESTDIR),,$(Q)ldconfig 2>/dev/null; \
 		found=$$(ldconfig -p 2>/dev/null | sed -n 's/.*libgpupool\.so .*=> //p' | head -n 1); \
 		test "$$found" -ef '$(TO)/lib/libgpupool.so' || \
@@ -311,6 +323,7 @@ install: $(LIB) $(REPLAY) $(CONF_DOC)
 uninstall:
 	$(say) REMOVE '$(TO)/lib/libgpupool.so'
 	$(Q)rm -f '$(TO)/lib/libgpupool.so' '$(TO)/bin/gpupool' '$(TO)/bin/gpupool-replay'
+	$(Q)rm -f '$(TO)/include/gpupool.h' '$(DESTDIR)$(PYTHON_DIR)/gpupool.py'
 	$(Q)rm -rf '$(TO)/lib/gpupool'
 	$(if $(DESTDIR),,$(Q)ldconfig 2>/dev/null || true)
 

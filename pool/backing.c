@@ -313,6 +313,8 @@ void gp_backing_count(struct gp_pool *pool, struct gp_handle *handle)
 	pool->backing.count++;
 	gp_stat_add(&pool->account.reserved, bytes_of(handle));
 	gp_stat_add(&pool->account.segments, 1);
+	if (pool->account.reserved.current > pool->account.most_reserved)
+		pool->account.most_reserved = pool->account.reserved.current;
 	if (pool->account.reserved.current > pool->account.section.reserved)
 		pool->account.section.reserved = pool->account.reserved.current;
 	if (bytes_of(handle) >= pool->config.max_split_size && handle->segment)

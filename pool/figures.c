@@ -302,6 +302,8 @@ void gp_pool_get_stats(struct gp_pool *pool, struct gp_pool_stats *stats)
 	stats->largest_free_bytes = memory.largest;
 	stats->movable_bytes = memory.bytes - memory.bound;
 	stats->max_split_size = pool->config.max_split_size;
+	stats->most_allocated_bytes = a->most_live;
+	stats->most_reserved_bytes = a->most_reserved;
 	gp_unlock(&pool->lock);
 	order_figures(&pool->order, stats);
 	driver_figures(pool, stats);

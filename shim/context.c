@@ -465,6 +465,15 @@ void gp_context_tick(void)
 	done();
 }
 
+void gp_context_each_retired(void (*visit)(struct gp_report_pool *, void *),
+			     void *arg)
+{
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < num_retired; i++)
+		visit(&retired[i], arg);
+	pthread_mutex_unlock(&lock);
+}
+
 static void ask(struct gp_report_pool *pool, const struct gp_context *context)
 {
 	const struct gp_real *real = gp_real();

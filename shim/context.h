@@ -71,6 +71,10 @@ bool gp_context_made_room(CUresult rc);
 /* Let every pool do its housekeeping. gpupool's own thread only. */
 void gp_context_tick(void);
 
+/* Calls `visit` for what is left of every pool that is gone, under a lock. */
+void gp_context_each_retired(void (*visit)(struct gp_report_pool *, void *),
+			     void *arg);
+
 /* Picture of all pools, those already destroyed included, into pools[0..max).
  * Returns their number. No driver call unless `ask_driver`. */
 size_t gp_context_report(struct gp_report_pool *pools, size_t max,

@@ -151,8 +151,8 @@ static void tell_summary(const struct gp_report *report, const char *path)
 	for (size_t i = 0; i < report->num_pools; i++) {
 		const struct gp_pool_stats *stats = &report->pools[i].stats;
 
-		allocated += stats->allocated_bytes.peak;
-		reserved += stats->reserved_bytes.peak;
+		allocated += stats->most_allocated_bytes;
+		reserved += stats->most_reserved_bytes;
 		calls += stats->allocation.allocated + stats->allocation.freed;
 	}
 	for (int i = 0; i < GP_KIND_COUNT; i++)

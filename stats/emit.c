@@ -6,9 +6,22 @@
 #include "stats/output.h"
 #include "stats/report.h"
 
+/* What fits, and how much it was. */
+static void keep(struct gp_emit *emit)
+{
+	size_t room = emit->length < emit->room ? emit->room - emit->length : 0;
+
+	if (room)
+		memcpy(emit->text + emit->length, emit->buf,
+		       emit->used < room ? emit->used : room);
+	emit->length += emit->used;
+}
+
 static void flush(struct gp_emit *emit)
 {
-	if (!emit->error && emit->used)
+	if (emit->in_memory)
+		keep(emit);
+	else if (!emit->error && emit->used)
 		emit->error = gp_write_all(emit->fd, emit->buf, emit->used);
 	emit->used = 0;
 }
@@ -38,6 +51,24 @@ void gp_emit_init(struct gp_emit *emit, int fd, bool json)
 	memset(emit, 0, sizeof(*emit));
 	emit->fd = fd;
 	emit->json = json;
+}
+
+void gp_emit_init_memory(struct gp_emit *emit, char *text, size_t size,
+			 bool json)
+{
+	gp_emit_init(emit, -1, json);
+	emit->in_memory = true;
+	emit->text = text;
+	emit->room = size;
+}
+
+long gp_emit_finish_memory(struct gp_emit *emit)
+{
+	flush(emit);
+	if (emit->room)
+		emit->text[emit->length < emit->room ? emit->length
+						     : emit->room - 1] = '\0';
+	return emit->error ? emit->error : (long)emit->length;
 }
 
 int gp_emit_finish(struct gp_emit *emit)

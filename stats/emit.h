@@ -32,7 +32,11 @@ enum gp_unit {
 
 struct gp_emit {
 	int fd;
-	int error; /* the first, -errno */
+	bool in_memory; /* not to fd, but into text */
+	char *text;     /* not owned */
+	size_t room;    /* of it, the final 0 included */
+	size_t length;  /* of all, also of what did not fit */
+	int error;     /* the first, -errno */
 	bool json;
 	char buf[2048];
 	size_t used;
@@ -53,6 +57,12 @@ struct gp_emit {
 };
 
 void gp_emit_init(struct gp_emit *emit, int fd, bool json);
+/* Into text[0..size) instead of a file. */
+void gp_emit_init_memory(struct gp_emit *emit, char *text, size_t size,
+			 bool json);
+/* Ends the text with a 0. The length of the whole, which is `size` or more when
+ * it was cut; or -errno. */
+long gp_emit_finish_memory(struct gp_emit *emit);
 /* Flush. 0 or the first error, -errno. */
 int gp_emit_finish(struct gp_emit *emit);
 

@@ -85,6 +85,27 @@ void gp_kind_get(enum gp_kind kind, struct gp_kind_stats *stats)
 	stats->count = counter_get(&kinds[kind].count);
 }
 
+static void counter_reset(struct counter *counter)
+{
+	atomic_store_explicit(
+		&counter->peak,
+		atomic_load_explicit(&counter->current, memory_order_relaxed),
+		memory_order_relaxed);
+}
+
+void gp_kinds_reset_peak(void)
+{
+	for (int i = 0; i < GP_KIND_COUNT; i++) {
+		counter_reset(&kinds[i].bytes);
+		counter_reset(&kinds[i].count);
+	}
+}
+
+bool gp_kind_is_host(enum gp_kind kind)
+{
+	return kind == GP_KIND_pinned || kind == GP_KIND_registered;
+}
+
 const char *gp_kind_name(enum gp_kind kind)
 {
 	static const char *const names[] = {

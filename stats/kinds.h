@@ -5,6 +5,7 @@
 #ifndef GP_STATS_KINDS_H
 #define GP_STATS_KINDS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "stats/pool_stats.h"
@@ -39,6 +40,12 @@ void gp_kind_sub(enum gp_kind kind, uint64_t bytes);
 
 /* A picture of one kind. */
 void gp_kind_get(enum gp_kind kind, struct gp_kind_stats *stats);
+
+/* Every peak becomes what is there now. */
+void gp_kinds_reset_peak(void);
+
+/* True for kinds that take host memory (pinned, registered). */
+bool gp_kind_is_host(enum gp_kind kind);
 
 /* The kind's name, a string constant ("managed"). */
 const char *gp_kind_name(enum gp_kind kind);

@@ -36,6 +36,8 @@ void gp_pool_stats_add(struct gp_pool_stats *sum,
 					  ? largest
 					  : stats->largest_free_bytes;
 	sum->max_split_size = stats->max_split_size;
+	sum->most_allocated_bytes += stats->most_allocated_bytes;
+	sum->most_reserved_bytes += stats->most_reserved_bytes;
 }
 
 static void drop(struct gp_stat *stat)
@@ -61,4 +63,17 @@ void gp_pool_stats_drop(struct gp_pool_stats *stats)
 	GP_POOL_LEVELS(X)
 #undef X
 	stats->saved_ns = saved_ns;
+}
+
+void gp_pool_stats_reset_peak(struct gp_pool_stats *stats)
+{
+#define X(name, unit, help)                                     \
+	stats->name.peak = stats->name.current;                 \
+	stats->name##_small.peak = stats->name##_small.current; \
+	stats->name##_large.peak = stats->name##_large.current;
+	GP_POOL_GAUGES(X)
+#undef X
+#define X(name, unit, help) stats->name.peak = stats->name.current;
+	GP_POOL_OVERSIZE(X)
+#undef X
 }

@@ -119,12 +119,17 @@ struct gp_pool_stats {
 #undef X
 	struct gp_call_stat calls[GP_TIMED_COUNT];
 	uint64_t max_split_size; /* UINT64_MAX: unlimited */
+	/* The highest of the whole run; peaks may have been reset. */
+	uint64_t most_allocated_bytes, most_reserved_bytes;
 };
 
 /* The pools of one device together; peaks add up to more than ever was at one
  * time. */
 void gp_pool_stats_add(struct gp_pool_stats *sum,
 		       const struct gp_pool_stats *stats);
+
+/* Every peak becomes what is there now. */
+void gp_pool_stats_reset_peak(struct gp_pool_stats *stats);
 
 /* The pool's memory went with its context. */
 void gp_pool_stats_drop(struct gp_pool_stats *stats);

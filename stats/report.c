@@ -10,11 +10,6 @@
 /* Raised when a key changes its meaning or goes away; new keys do not count. */
 #define SCHEMA 1
 
-bool gp_kind_is_host(enum gp_kind kind)
-{
-	return kind == GP_KIND_pinned || kind == GP_KIND_registered;
-}
-
 static void add(struct gp_stat *sum, const struct gp_stat *stat)
 {
 	sum->current += stat->current;
@@ -33,6 +28,8 @@ void gp_report_sum(const struct gp_report *report,
 		add(&totals->allocated, &stats->allocated_bytes);
 		add(&totals->reserved, &stats->reserved_bytes);
 		add(&totals->allocation, &stats->allocation);
+		totals->most_allocated += stats->most_allocated_bytes;
+		totals->most_reserved += stats->most_reserved_bytes;
 		totals->cached += stats->cached_bytes;
 		totals->num_ooms += stats->num_ooms;
 		totals->driver_ns += stats->driver_ns;
@@ -159,12 +156,13 @@ static void kind(struct gp_emit *emit, const struct kind_row *row,
 	gp_emit_hide(emit, false);
 }
 
-static void kinds(struct gp_emit *emit, const struct gp_report *report)
+void gp_report_kinds(struct gp_emit *emit,
+		     const struct gp_kind_stats kinds[GP_KIND_COUNT])
 {
 	bool any = false;
 
 	for (int i = 0; i < GP_KIND_COUNT; i++)
-		any |= report->kinds[i].count.allocated > 0;
+		any |= kinds[i].count.allocated > 0;
 	gp_emit_heading(emit, "Outside the pool");
 	gp_emit_hide(emit, any);
 	gp_emit_words(emit, "Nothing.");
@@ -175,7 +173,7 @@ static void kinds(struct gp_emit *emit, const struct gp_report *report)
 	gp_emit_cell(emit, "allocations");
 	gp_emit_line(emit);
 	for (int i = 0; i < GP_KIND_COUNT; i++)
-		kind(emit, &kind_rows[i], &report->kinds[i]);
+		kind(emit, &kind_rows[i], &kinds[i]);
 	gp_emit_line(emit);
 }
 
@@ -237,7 +235,7 @@ int gp_report_print(const struct gp_report *report, bool json, int fd)
 	gp_report_summary(&emit, report, &totals);
 	pools(&emit, report);
 	gp_report_sections(&emit, report);
-	kinds(&emit, report);
+	gp_report_kinds(&emit, report->kinds);
 	settings(&emit, report);
 	notes(&emit, report);
 	gp_emit_close(&emit);

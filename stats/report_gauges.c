@@ -78,5 +78,9 @@ void gp_report_gauges(struct gp_emit *emit, const struct gp_pool_stats *stats)
 		       stats->num_memory_waits);
 	gp_emit_number(emit, "max_split_size", GP_UNIT_BYTES,
 		       stats->max_split_size);
+	gp_emit_number(emit, "most_allocated_bytes", GP_UNIT_BYTES,
+		       stats->most_allocated_bytes);
+	gp_emit_number(emit, "most_reserved_bytes", GP_UNIT_BYTES,
+		       stats->most_reserved_bytes);
 	gp_emit_hide(emit, false);
 }

@@ -11,15 +11,13 @@
  * there is one pool; the text says so. */
 struct gp_report_totals {
 	struct gp_stat allocated, reserved, allocation;
+	uint64_t most_allocated, most_reserved; /* of the whole run */
 	uint64_t cached, num_ooms, driver_ns, saved_ns;
 	uint64_t passthrough_device, passthrough_host; /* bytes now */
 };
 
 void gp_report_sum(const struct gp_report *report,
 		   struct gp_report_totals *totals);
-
-/* True for kinds that take host memory (pinned, registered). */
-bool gp_kind_is_host(enum gp_kind kind);
 
 /* report_summary.c: the first paragraph */
 void gp_report_summary(struct gp_emit *emit, const struct gp_report *report,
@@ -33,6 +31,9 @@ void gp_report_pool(struct gp_emit *emit, const struct gp_report_pool *pool,
 		    uint64_t start_unix_ns);
 /* report_pool.c: the tables of these figures */
 void gp_report_figures(struct gp_emit *emit, const struct gp_pool_stats *stats);
+/* report.c: what does not come from the pool, kind by kind */
+void gp_report_kinds(struct gp_emit *emit,
+		     const struct gp_kind_stats kinds[GP_KIND_COUNT]);
 /* report_sections.c */
 void gp_report_sections(struct gp_emit *emit, const struct gp_report *report);
 /* report.c: the name without directories, " (deleted)" dropped */

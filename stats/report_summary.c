@@ -22,15 +22,15 @@ static void held(struct gp_emit *emit, const struct gp_report *report,
 	gp_emit_hide(emit, !any);
 	gp_emit_words(emit, "the program held at most");
 	gp_emit_number(emit, "peak_allocated_bytes", GP_UNIT_BYTES,
-		       totals->allocated.peak);
+		       totals->most_allocated);
 	gp_emit_words(emit, "of pooled device memory at one time; the most "
 			    "that was reserved for it was");
 	gp_emit_number(emit, "peak_reserved_bytes", GP_UNIT_BYTES,
-		       totals->reserved.peak);
+		       totals->most_reserved);
 	gp_emit_words(emit, "(");
 	gp_emit_number(
 		emit, "peak_use_percent", GP_UNIT_PERCENT,
-		gp_percent(totals->allocated.peak, totals->reserved.peak));
+		gp_percent(totals->most_allocated, totals->most_reserved));
 	gp_emit_words(emit, "in use).");
 	gp_emit_hide(emit, !any || report->num_pools < 2);
 	gp_emit_words(emit, "Both add up the peaks of");

@@ -2,6 +2,7 @@
 and a program that runs meanwhile keeps the library that it has."""
 import os
 import subprocess
+import sys
 import unittest
 
 import harness
@@ -67,6 +68,28 @@ class Install(harness.CudaTest):
                 for name in names]
         self.assertEqual(left, [other])
         self.make('uninstall')  # nothing there is no error
+
+    def test_the_module_and_the_header(self):
+        """import gpupool, from the scripts' place and from where Python
+        looks; the installed header alone is enough."""
+        found = [os.path.join(top, name)
+                 for top, _, names in os.walk(self.prefix)
+                 for name in names if name == 'gpupool.py']
+        self.assertEqual(len(found), 2, found)
+        for path in found:
+            env = self.build.env(LD_PRELOAD=self.lib(),
+                                 PYTHONPATH=os.path.dirname(path),
+                                 PYTHONDONTWRITEBYTECODE='1')
+            self.assert_ok(harness.run(
+                [sys.executable, '-c', 'import gpupool; '
+                 'assert gpupool.__file__ == %r; '
+                 'assert gpupool.available()' % path], env, cwd=self.dir))
+        program = self.compile(
+            'program', '#include <gpupool.h>\n'
+            'int main(void) { return gpupool_loaded() ? 7 : 8; }',
+            '-I', os.path.join(self.prefix, 'include'))
+        self.assert_ok(harness.run([program], self.build.env(
+            LD_PRELOAD=self.lib())), 7)
 
     def test_the_bare_name(self):
         """LD_PRELOAD=libgpupool.so, once the linker knows the directory."""

@@ -58,6 +58,8 @@ static void fill_pool(struct gp_report_pool *pool)
 		pool->points[pool->num_points++] = (struct gp_timeline_point){
 			1762078272000000000ull + (uint64_t)i * 1000000007,
 			(uint64_t)i * GIB + 1, (uint64_t)i * GIB + 3};
+	stats->most_allocated_bytes = stats->allocated_bytes.peak;
+	stats->most_reserved_bytes = stats->reserved_bytes.peak;
 	stats->saved_ns = 91234567891;
 	stats->allocation = (struct gp_stat){57, 1234, 2080557, 2080500};
 	stats->segment = (struct gp_stat){31, 93, 124, 94};
@@ -128,4 +130,6 @@ void sample_add_pool(struct gp_report *report)
 	pool->free_bytes = GP_UNKNOWN;
 	pool->stats.allocated_bytes.peak = 3 * GIB;
 	pool->stats.reserved_bytes.peak = 4 * GIB;
+	pool->stats.most_allocated_bytes = 3 * GIB;
+	pool->stats.most_reserved_bytes = 4 * GIB;
 }
