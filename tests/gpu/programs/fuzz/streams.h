@@ -59,7 +59,7 @@ inline void Worker::query_stream(const Stream &stream)
 	status = cudaStreamQuery(stream.handle);
 	if (status == cudaErrorNotReady && old)
 		world->late++;
-	while (status == cudaErrorNotReady && old && now_ms() - start < 50)
+	while (status == cudaErrorNotReady && old && now_ms() - start < 2000)
 		status = cudaStreamQuery(stream.handle);
 	if (status != cudaErrorNotReady)
 		CHECK(status);
