@@ -94,12 +94,15 @@ static void fragmentation(struct gp_emit *emit,
 	gp_emit_line(emit);
 }
 
+/* What never happened takes no row. */
 static void counter(struct gp_emit *emit, const char *label, const char *key,
 		    enum gp_unit unit, uint64_t value)
 {
+	gp_emit_hide(emit, value == 0);
 	gp_emit_row(emit, label, LONG_LABEL, CELL);
 	gp_emit_number(emit, key, unit, value);
 	gp_emit_line(emit);
+	gp_emit_hide(emit, false);
 }
 
 /* Call by call, in JSON only. */
