@@ -90,7 +90,7 @@ static bool meant_as_limit(const struct gp_setting *setting)
 
 	if (contains(setting->key, "limit") ||
 	    contains(setting->key, "fraction"))
-		return !near || strcmp(near, "on_bad_limit");
+		return !near || strcmp(near, "on_bad_limit") != 0;
 	for (size_t i = 0; i < gp_conf_count(); i++) {
 		const char *key = gp_conf_rows[i].option.key;
 
@@ -247,7 +247,8 @@ void gp_say_foreign(struct gp_remarks *remarks, const bool *given)
 						 at->key);
 		/* Rows with the same reason stand together. */
 		if (used < sizeof(text) &&
-		    (last || strcmp(at->why, gp_conf_foreigners[next].why)))
+		    (last ||
+		     strcmp(at->why, gp_conf_foreigners[next].why) != 0))
 			used += (size_t)snprintf(text + used,
 						 sizeof(text) - used, " (%s)%s",
 						 at->why, last ? "" : "; ");

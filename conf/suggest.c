@@ -46,12 +46,16 @@ static void consider(struct gp_span key, const char *known, size_t *best,
 		     const char **nearest)
 {
 	const struct gp_span other = {known, strlen(known)};
-	size_t cost = distance(key, other);
+	const size_t apart =
+		key.len < other.len ? other.len - key.len : key.len - other.len;
+	size_t cost = *best;
 
 	/* "roundup" is near, whatever the distance: the key is only cut. */
 	if (key.len >= 4 && other.len > key.len &&
 	    !memcmp(key.at, known, key.len))
-		cost = min(cost, 1);
+		cost = 1;
+	if (apart < cost)
+		cost = min(cost, distance(key, other));
 	if (cost < *best) {
 		*best = cost;
 		*nearest = known;
