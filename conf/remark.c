@@ -71,7 +71,7 @@ void gp_lose_limit(struct gp_remarks *remarks)
 static bool is_limit(const struct gp_conf_row *row)
 {
 	return row->type == GP_TYPE_LIMITS || row->type == GP_TYPE_SHARES ||
-	       row->type == GP_TYPE_BYTES;
+	       row->offset == offsetof(struct gp_conf, host_limit);
 }
 
 static bool contains(struct gp_span text, const char *word)

@@ -128,33 +128,26 @@ static int whole_in_bounds(uint64_t number, const struct gp_conf_row *row,
 	return 0;
 }
 
-static int size_field_read(const struct gp_conf_row *row, struct gp_span text,
-			   uint64_t *field)
+static int size_in_bounds(const struct gp_conf_row *row, struct gp_span text,
+			  int (*read)(struct gp_span, uint64_t *),
+			  uint64_t *bytes)
 {
-	uint64_t bytes;
+	uint64_t number;
 	int error;
 
 	/* Only a row without an upper bound can be unlimited. */
 	if (row->high == UINT64_MAX && gp_span_is_nocase(text, "unlimited")) {
-		*field = UINT64_MAX;
+		*bytes = UINT64_MAX;
 		return 0;
 	}
-	error = gp_size_read(text, &bytes);
-	return error ? error : whole_in_bounds(bytes, row, field);
+	error = read(text, &number);
+	return error ? error : whole_in_bounds(number, row, bytes);
 }
 
 int gp_limit_read(const struct gp_conf_row *row, struct gp_span text,
 		  uint64_t *bytes)
 {
-	uint64_t number;
-	int error;
-
-	if (row->high == UINT64_MAX && gp_span_is_nocase(text, "unlimited")) {
-		*bytes = UINT64_MAX;
-		return 0;
-	}
-	error = gp_bytes_read(text, &number);
-	return error ? error : whole_in_bounds(number, row, bytes);
+	return size_in_bounds(row, text, gp_bytes_read, bytes);
 }
 
 void gp_limit_print(uint64_t bytes, char *buf, size_t size)
@@ -275,7 +268,7 @@ int gp_conf_read(const struct gp_conf_row *row, struct gp_span value,
 	case GP_TYPE_FACTOR:
 		return factor_read(row, value, field);
 	case GP_TYPE_SIZE:
-		return size_field_read(row, value, field);
+		return size_in_bounds(row, value, gp_size_read, field);
 	case GP_TYPE_FRACTION:
 		return fraction_read(value, field);
 	case GP_TYPE_DIVISIONS:

@@ -38,7 +38,7 @@ struct gp_span gp_span_trim(struct gp_span span);
 	X(COUNT, uint64_t)  /* a whole number */                            \
 	X(MS, uint64_t)     /* milliseconds; bare, ms or s */               \
 	X(FACTOR, double)   /* up to nine decimals */                       \
-	X(SIZE, uint64_t)   /* bytes; a bare number is MiB */               \
+	X(SIZE, uint64_t)   /* bytes; bare: MiB; keys in _mb */             \
 	X(FRACTION, double) /* above 0, below 1; 0 = off */                 \
 	X(DIVISIONS, uint32_t[GP_CONF_DIVISIONS])                           \
 	X(BYTES, uint64_t)                   /* bytes; a bare number too */ \

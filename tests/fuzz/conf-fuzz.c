@@ -50,6 +50,23 @@ static void listen(void *arg, const char *sentence)
 		       "a control character in a message");
 }
 
+/* Whole numbers are within the bounds of their rows. */
+static void expect_bounds(const struct gp_conf *conf)
+{
+	for (size_t i = 0; i < gp_conf_count(); i++) {
+		const struct gp_conf_row *row = &gp_conf_rows[i];
+		uint64_t number;
+
+		if (row->size != sizeof(number) || !row->high ||
+		    row->type == GP_TYPE_FACTOR)
+			continue;
+		memcpy(&number, (const char *)conf + row->offset,
+		       sizeof(number));
+		expect(number >= row->low && number <= row->high,
+		       row->option.key);
+	}
+}
+
 static void expect_valid(const struct gp_conf *conf)
 {
 	struct sigaction old;
@@ -68,24 +85,19 @@ static void expect_valid(const struct gp_conf *conf)
 	expect(conf->free_barrier <= GP_CONF_BARRIER_NEVER, "free_barrier");
 	expect(conf->on_bad_limit <= GP_CONF_BAD_LIMIT_CONTINUE,
 	       "on_bad_limit");
+	expect_bounds(conf);
 	for (int i = 0; i < GP_CONF_DEVICES; i++) {
 		expect(conf->memory_limit[i] >= 1 << 20, "memory_limit");
 		expect(conf->per_process_memory_fraction[i] >= 0 &&
 			       conf->per_process_memory_fraction[i] <= 1,
 		       "per_process_memory_fraction");
 	}
-	expect(conf->host_limit >= 1 << 20, "host_limit");
 	expect(conf->limit_is_bad == (conf->limit_message[0] != '\0'),
 	       "a bad limit without a word");
 	expect(memchr(conf->report_dir, 0, sizeof(conf->report_dir)) != NULL,
 	       "report_dir is not terminated");
-	expect(conf->decay_ms >= 10 && conf->decay_ms <= 86400000, "decay_ms");
 	expect(conf->growth_factor >= 1 && conf->growth_factor <= 16,
 	       "growth_factor");
-	expect(conf->large_segment_size > 10 << 20, "large_segment_size");
-	expect(conf->max_split_size >= 2 << 20, "max_split_size");
-	expect(conf->max_non_split_rounding >= 1 << 20,
-	       "max_non_split_rounding");
 	expect(conf->garbage_collection_threshold >= 0 &&
 		       conf->garbage_collection_threshold < 1,
 	       "garbage_collection_threshold");

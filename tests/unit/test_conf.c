@@ -104,6 +104,9 @@ static void test_every_default_reads(void **state)
 			gp_conf_value(&conf, i, value, sizeof(value)),
 			row->initial);
 		assert_true(strlen(row->option.key) > 0);
+		/* The key says what a bare number is. */
+		assert_int_equal(row->type == GP_TYPE_SIZE,
+				 strstr(row->option.key, "_mb") != NULL);
 		assert_true(strlen(row->option.accepted) > 0);
 		assert_true(strlen(row->option.help) > 0);
 	}
@@ -143,7 +146,8 @@ static void test_runtime_directory(void **state)
 	(void)state;
 	CHECK("ring_events", "False", "False");
 	CHECK("ring_size", "64KiB", "64KiB");
-	CHECK("ring_size", "16", "16MiB");
+	CHECK("ring_size", "65536", "64KiB"); /* bytes */
+	CHECK("ring_size", "16", "refused");
 	CHECK("ring_size", "63KiB", "refused");
 	CHECK("ring_size", "2GiB", "refused");
 	CHECK("ring_size", "unlimited", "refused");
@@ -152,7 +156,7 @@ static void test_runtime_directory(void **state)
 	CHECK("neighbour_wait", "1s", "1000");
 	CHECK("neighbour_wait", "61s", "refused");
 	CHECK("reserve_floor", "2GiB", "2GiB");
-	CHECK("reserve_floor", "512", "512MiB");
+	CHECK("reserve_floor", "512", "512B");
 	CHECK("reserve_floor", "unlimited", "refused");
 }
 
@@ -529,7 +533,7 @@ static void test_round_trip(void **state)
 		"per_process_memory_fraction:[1:0.25,0:0.5],"
 		"host_limit:3GiB,count_context:0,virtualize:0,"
 		"on_bad_limit:continue,"
-		"ring_events:0,ring_size:1,keep_reports:3,"
+		"ring_events:0,ring_size:1MB,keep_reports:3,"
 		"keep_reports_size:5,neighbour_wait:7,reserve_floor:9,"
 		"roundup_power2_divisions:[4:16,16:0,64:8,>:2]";
 	char again[4096], value[512];

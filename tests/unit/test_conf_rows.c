@@ -79,14 +79,14 @@ static const struct good {
 	{"on_bad_limit", "continue", "continue"},
 	{"ring_events", "False", "False"},
 	{"ring_size", "64KiB", "64KiB"},
-	{"ring_size", "16", "16MiB"},
+	{"ring_size", "1048576", "1MiB"},
 	{"keep_reports", "0", "0"},
 	{"keep_reports", "10000", "10000"},
 	{"keep_reports_size", "1GiB", "1GiB"},
 	{"neighbour_wait", "0", "0"},
 	{"neighbour_wait", "1s", "1000"},
 	{"reserve_floor", "2GiB", "2GiB"},
-	{"reserve_floor", "512", "512MiB"},
+	{"reserve_floor", "512MB", "512MiB"},
 };
 
 static const struct bad {
@@ -147,6 +147,7 @@ static const struct bad {
 	{"on_bad_limit", "warn", ""},
 	{"ring_events", "many", ""},
 	{"ring_size", "63KiB", RANGE},
+	{"ring_size", "16", RANGE}, /* bytes */
 	{"ring_size", "2GiB", RANGE},
 	{"ring_size", "unlimited", ""},
 	{"keep_reports", "10001", RANGE},
