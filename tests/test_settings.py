@@ -152,6 +152,27 @@ class File(SettingsTest):
                     os.unlink(os.path.join(self.dir, report))
 
 
+class WithoutEffect(SettingsTest):
+
+    def test_listed_once(self):
+        """On stderr and in the report, all in one note."""
+        result = self.script(
+            'alloc=4096', 'alloc=4096', 'free=0',
+            conf='pinned_free_catch_all:True,throw_on_cudamalloc_oom:False,'
+            'pinned_use_background_threads:True,pinned_free_catch_all:True')
+        line, = self.lines(result)
+        _, notes = self.settings()
+        self.assertEqual(['gpupool: ' + note for note in notes], [line])
+        for key in ('pinned_free_catch_all', 'throw_on_cudamalloc_oom',
+                    'pinned_use_background_threads'):
+            self.assertEqual(line.count(key), 1)
+        text, = [n for n in self.reports() if n.endswith('.txt')]
+        with open(os.path.join(self.dir, text)) as file:
+            text = file.read()
+        self.assertEqual(text.count('without effect here'), 1)
+        self.assertLessEqual(max(map(len, text.splitlines())), 80)
+
+
 class Off(SettingsTest):
     """enabled:False and only: as if the library were not preloaded."""
 
@@ -229,7 +250,7 @@ class Off(SettingsTest):
                                     'alloc=4096'], 'only:*4096'))
 
 
-class Run(SettingsTest):
+class CommandTest(SettingsTest):
 
     def gpupool(self, *args, conf='', **kwargs):
         env = self.build.env(preload=False)
@@ -242,6 +263,9 @@ class Run(SettingsTest):
     def run_it(self, conf, *words, **kwargs):
         return self.gpupool('run', '--lib', self.build.lib, '--conf', conf,
                             '--', *(words or ('echo', 'started')), **kwargs)
+
+
+class Run(CommandTest):
 
     def test_a_lost_limit_stops_it(self):
         for conf, word in (('memory_limit:8', 'memory_limit:8 is refused'),
@@ -289,7 +313,7 @@ class Run(SettingsTest):
                              str(result))
 
 
-class Options(Run):
+class Options(CommandTest):
 
     def ask(self, *args, **kwargs):
         return self.gpupool('options', '--lib', self.build.lib, *args,
