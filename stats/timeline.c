@@ -22,14 +22,13 @@ static double distance(uint64_t a, uint64_t b, uint64_t c, double share)
 	return magnitude((double)b - line);
 }
 
+/* An end has but one neighbour. */
 static void measure(struct gp_timeline *t, size_t i)
 {
-	const struct gp_timeline_point *p = &t->points[i];
-	double span;
-
 	if (i == 0 || i + 1 >= t->n)
 		return;
-	span = (double)(p[1].ns - p[-1].ns);
+	const struct gp_timeline_point *p = &t->points[i];
+	double span = (double)(p[1].ns - p[-1].ns);
 	double share = span > 0 ? (double)(p->ns - p[-1].ns) / span : 0;
 
 	t->span[i] = span;
@@ -88,5 +87,6 @@ void gp_timeline_add(struct gp_timeline *t, uint64_t ns, uint64_t allocated,
 		.allocated = allocated,
 		.reserved = reserved,
 	};
-	measure(t, t->n - 2);
+	if (t->n > 2)
+		measure(t, t->n - 2);
 }
