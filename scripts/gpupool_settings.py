@@ -4,6 +4,7 @@ the same table and parser, is asked.
 import difflib
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -75,10 +76,11 @@ def absolute(text):
     """`text` with the file that it begins with, @file, named from the root: a
     program may change its directory, and so do scripts around it."""
     text = text.strip(' ,')
-    if not text.startswith('@') or text.startswith('@"'):
+    found = re.match(r'@(?:"((?:[^"\\]|\\.)+)"|([^\s,"]+))(?=\s*(?:,|$))', text)
+    if not found:
         return text
-    name, comma, rest = text[1:].partition(',')
-    return '@%s%s%s' % (quoted(os.path.abspath(name.strip())), comma, rest)
+    name = found.group(2) or re.sub(r'\\(.)', r'\1', found.group(1))
+    return '@' + quoted(os.path.abspath(name)) + text[found.end():]
 
 
 def wrapped(text, indent):

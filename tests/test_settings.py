@@ -260,8 +260,8 @@ class CommandTest(SettingsTest):
         return harness.run([sys.executable, GPUPOOL] + list(args), env,
                            cwd=kwargs.pop('cwd', self.dir), **kwargs)
 
-    def run_it(self, conf, *words, **kwargs):
-        return self.gpupool('run', '--lib', self.build.lib, '--conf', conf,
+    def run_it(self, settings, *words, **kwargs):
+        return self.gpupool('run', '--lib', self.build.lib, '--conf', settings,
                             '--', *(words or ('echo', 'started')), **kwargs)
 
 
@@ -295,15 +295,23 @@ class Run(CommandTest):
                          (0, b'started\n', b''))
 
     def test_the_file_is_named_from_the_root(self):
-        self.write('my file', 'check:1')
-        for conf in '@f', '@my file,quiet:1', '@"f"', '@/etc/f':
-            result = self.run_it(conf + ',on_bad_limit:continue', 'sh', '-c',
-                                 'echo "$GPUPOOL_CONF"')
-            self.assertEqual(result.out.decode().strip(), {
-                '@f': '@%s/f' % self.dir,
-                '@my file,quiet:1': '@"%s/my file",quiet:1' % self.dir,
-                '@"f"': '@"f"', '@/etc/f': '@/etc/f',
-            }[conf] + ',on_bad_limit:continue')
+        for conf, expected in (
+                ('@f', '@%s/f'), ('@../f ,quiet:1', None),
+                ('@"my file",quiet:1', '@"%s/my file",quiet:1'),
+                (r'@"a\"b"', r'@"%s/a\"b"'), ('@/etc/f', '@/etc/f'),
+                # These are not names; the library says so.
+                ('@my file', '@my file'), ('@', '@'), ('@"f', '@"f'),
+                ('@"f"g', '@"f"g')):
+            expected = (expected or '@%s/f ,quiet:1' % os.path.dirname(
+                self.dir)).replace('%s', self.dir)
+            result = self.run_it(conf, 'sh', '-c', 'echo "$GPUPOOL_CONF"',
+                                 conf='on_bad_limit:continue')
+            self.assertEqual(result.out.decode().strip(),
+                             'on_bad_limit:continue,' + expected)
+        for conf in '@f,check:1', 'check:1,@f':
+            result = self.gpupool('run', '--lib', self.build.lib, '--',
+                                  'true', conf=conf)
+            self.assert_ok(result, 125)
 
     def test_nothing_intercepted_is_no_wonder(self):
         drv = self.build.program('drv_script')
