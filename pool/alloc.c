@@ -144,7 +144,8 @@ static struct gp_block *pop_slowly(struct gp_pool *pool, struct gp_cache *cache,
 	gp_cache_drain(cache);
 	b = gp_cache_pop(cache, granules);
 	gp_cache_unlock(cache);
-	if (!b || gp_order_reissue(&pool->order, b->stamp))
+	if (!b || gp_order_reissue(&pool->order, b->stamp) ||
+	    gp_order_await(&pool->order, b->stamp))
 		return b;
 	gp_reclaim_set_aside(pool, b);
 	return NULL;

@@ -395,13 +395,15 @@ static bool moves_too_much(const struct gp_pool *pool)
 int gp_grow(struct gp_pool *pool, struct gp_region *region, uint32_t granules,
 	    double factor, struct gp_block **tile)
 {
-	bool move = !moves_too_much(pool);
+	/* Who reaches memory without the driver may know where it is. */
+	bool may = !gp_order_is(&pool->order, GP_ORDER_ONLY_IDLE);
+	bool move = may && !moves_too_much(pool);
 	struct growth g;
 	int rc = attempt(pool, region, &g, granules, factor, move);
 
 	if (rc == -ENOMEM && (g.extra || !move)) {
 		roll_back(pool, &g);
-		rc = attempt(pool, region, &g, granules, 1.0, true);
+		rc = attempt(pool, region, &g, granules, 1.0, may);
 	}
 	if (rc) {
 		roll_back(pool, &g);

@@ -27,7 +27,7 @@ void gp_order_init(struct gp_order *order, const struct gp_driver *driver,
 		   enum gp_free_barrier barrier, bool sync)
 {
 	*order = (struct gp_order){
-		.sync = sync || !driver->streams,
+		.strict = sync || !driver->streams ? GP_ORDER_SYNC : 0,
 		.driver = driver,
 		.barrier = barrier,
 		.serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED),
@@ -46,7 +46,12 @@ void gp_order_exit(struct gp_order *order)
 
 void gp_order_give_up(struct gp_order *order)
 {
-	__atomic_store_n(&order->sync, 1, __ATOMIC_SEQ_CST);
+	__atomic_fetch_or(&order->strict, GP_ORDER_SYNC, __ATOMIC_SEQ_CST);
+}
+
+void gp_order_only_idle(struct gp_order *order)
+{
+	__atomic_fetch_or(&order->strict, GP_ORDER_ONLY_IDLE, __ATOMIC_SEQ_CST);
 }
 
 void gp_order_host_sees_all(struct gp_order *order, bool all)
@@ -151,8 +156,7 @@ int gp_order_free(struct gp_order *order, enum gp_free_how how, uint64_t *stamp,
 {
 	uint64_t word;
 
-	if (__builtin_expect(__atomic_load_n(&order->sync, __ATOMIC_RELAXED),
-			     0))
+	if (__builtin_expect(gp_order_is(order, GP_ORDER_SYNC), 0))
 		return free_in_sync(order, stamp, waits);
 	*waits = 0;
 	/* [1] Whoever makes the mark sees what was submitted before this. */
@@ -185,7 +189,8 @@ uint64_t gp_order_last_free(const struct gp_order *order)
 bool gp_order_raise(struct gp_order *order, uint64_t stamp)
 {
 	/* In sync mode not all work is seen: none of it can be ordered. */
-	if (__atomic_load_n(&order->sync, __ATOMIC_RELAXED))
+	if (__atomic_load_n(&order->strict, __ATOMIC_RELAXED) &&
+	    GP_HOLDS(STRICT_WANTS_DONE))
 		return false;
 	/* [3] The mark may not be made yet: PENDING makes the next submission
 	 * make it. */
@@ -421,7 +426,7 @@ void gp_order_settle(struct gp_order *order)
 
 void gp_order_poll(struct gp_order *order)
 {
-	if (__atomic_load_n(&order->sync, __ATOMIC_RELAXED))
+	if (gp_order_is(order, GP_ORDER_SYNC))
 		return;
 	gp_lock(&order->lock);
 	gp_order_settle(order);
@@ -479,7 +484,7 @@ static int wait_until(struct gp_order *order, uint64_t stamp, uint64_t *counter)
 {
 	int rc = 0;
 
-	if (__atomic_load_n(&order->sync, __ATOMIC_RELAXED))
+	if (gp_order_is(order, GP_ORDER_SYNC))
 		return gp_order_sync_context(order);
 	gp_lock(&order->lock);
 	gp_order_settle(order);
@@ -508,6 +513,12 @@ void gp_order_complete(struct gp_order *order, uint64_t stamp)
 {
 	if (!gp_order_idle(order, stamp))
 		wait_until(order, stamp, &order->counters.wait_results);
+}
+
+bool gp_order_await(struct gp_order *order, uint64_t stamp)
+{
+	return wait_until(order, stamp, &order->counters.wait_memory) == 0 &&
+	       gp_order_idle(order, stamp);
 }
 
 int gp_order_wait(struct gp_order *order)

@@ -27,9 +27,13 @@
 #include "pool/pool.h"
 #include "pool/streams.h"
 
-#define GP_ORDER_PENDING 1u /* a free since the last mark */
-#define GP_ORDER_MARKING 2u /* a mark is being made */
-#define GP_ORDER_SHIFT   2u
+#define GP_ORDER_PENDING   1u /* a free since the last mark */
+#define GP_ORDER_MARKING   2u /* a mark is being made */
+#define GP_ORDER_SHIFT     2u
+
+/* gp_order.strict */
+#define GP_ORDER_SYNC      1u /* frees wait on the host */
+#define GP_ORDER_ONLY_IDLE 2u /* nothing is handed out before it is idle */
 
 struct gp_order_counters { /* atomic */
 	uint64_t marks, stream_waits;
@@ -41,7 +45,7 @@ struct gp_order {
 	uint64_t word __attribute__((aligned(64)));
 	uint64_t need;     /* later work is behind this mark; only rises */
 	uint64_t done;     /* marks up to this one are complete; only rises */
-	uint32_t sync;     /* frees wait on the host; set once */
+	uint32_t strict;   /* bits that are set once */
 	uint32_t num_host; /* streams with results the host may look at */
 	uint32_t see_all;  /* the host may look at anything */
 
@@ -76,6 +80,16 @@ void gp_order_exit(struct gp_order *order);
 /* From now on frees wait on the host: not all work is seen. Any thread. */
 void gp_order_give_up(struct gp_order *order);
 
+/* From now on a block is handed out only when nothing uses it any more: there
+ * is somebody who reaches memory without any stream. Nor is memory moved. Any
+ * thread. */
+void gp_order_only_idle(struct gp_order *order);
+
+static inline bool gp_order_is(const struct gp_order *order, uint32_t bit)
+{
+	return (__atomic_load_n(&order->strict, __ATOMIC_RELAXED) & bit) != 0;
+}
+
 /* While there is managed memory the host may look at anything. Any thread. */
 void gp_order_host_sees_all(struct gp_order *order, bool all);
 
@@ -106,7 +120,7 @@ static inline bool gp_order_ready(const struct gp_order *order, uint64_t stamp)
 		return true;
 	return __builtin_expect(
 		stamp <= __atomic_load_n(&order->need, __ATOMIC_ACQUIRE) &&
-			!__atomic_load_n(&order->sync, __ATOMIC_RELAXED),
+			!__atomic_load_n(&order->strict, __ATOMIC_RELAXED),
 		1);
 }
 
@@ -120,6 +134,9 @@ static inline bool gp_order_reissue(struct gp_order *order, uint64_t stamp)
 	return gp_order_ready(order, stamp) || gp_order_raise(order, stamp);
 }
 
+/* Waits on the host until it is idle: true, unless it cannot. No lock is held. */
+bool gp_order_await(struct gp_order *order, uint64_t stamp);
+
 /* Would handing it out order later work behind more than it is now? */
 static inline bool gp_order_cheap(const struct gp_order *order, uint64_t stamp)
 {
@@ -132,7 +149,7 @@ static inline bool gp_order_outstanding(const struct gp_order *order)
 {
 	uint64_t word = __atomic_load_n(&order->word, __ATOMIC_ACQUIRE);
 
-	return !__atomic_load_n(&order->sync, __ATOMIC_RELAXED) &&
+	return !gp_order_is(order, GP_ORDER_SYNC) &&
 	       (word >> GP_ORDER_SHIFT) + (word & GP_ORDER_PENDING) >
 		       __atomic_load_n(&order->done, __ATOMIC_ACQUIRE);
 }
@@ -142,7 +159,7 @@ static inline bool gp_order_keeps_back(const struct gp_order *order,
 				       uint64_t stamp)
 {
 	return __builtin_expect(
-		__atomic_load_n(&order->sync, __ATOMIC_RELAXED) &&
+		gp_order_is(order, GP_ORDER_SYNC) &&
 			stamp > __atomic_load_n(&order->done, __ATOMIC_ACQUIRE),
 		0);
 }

@@ -168,7 +168,9 @@ static bool rather_wait(struct gp_pool *pool, uint32_t granules)
 	uint64_t live = account->most_live;
 	uint64_t bytes = (uint64_t)granules << GP_GRANULE_SHIFT;
 
-	return !is_small(granules) && pool->backing.idle_granules >= granules &&
+	return !is_small(granules) &&
+	       !gp_order_is(&pool->order, GP_ORDER_ONLY_IDLE) &&
+	       pool->backing.idle_granules >= granules &&
 	       gp_order_outstanding(&pool->order) &&
 	       (double)(account->reserved.current + bytes) >
 		       (double)live * (1.0 + pool->config.overlap_slack) &&
@@ -243,7 +245,8 @@ int gp_serve(struct gp_pool *pool, struct gp_cache *cache, uint32_t granules,
 	for (int i = 0; i < MAX_WAITS; i++) {
 		int rc = serve(pool, cache, granules, b);
 
-		if (rc || gp_order_reissue(&pool->order, (*b)->stamp))
+		if (rc || gp_order_reissue(&pool->order, (*b)->stamp) ||
+		    gp_order_await(&pool->order, (*b)->stamp))
 			return rc;
 		gp_reclaim_set_aside(pool, *b); /* until it is waited for */
 	}

@@ -14,6 +14,7 @@
 #include "shim/context.h"
 #include "shim/follow.h"
 #include "shim/foreign.h"
+#include "shim/libraries.h"
 #include "shim/names.h"
 #include "shim/reporter.h"
 #include "shim/state.h"
@@ -96,6 +97,7 @@ enum gp_served gp_serve_alloc(CUdeviceptr *address, size_t bytes,
 
 	if (!address || !bytes || !gp_active())
 		return GP_FORWARD;
+	gp_libraries_mind();
 	context = gp_context_current();
 	if (!context || !context->pool || gp_capture_any())
 		return GP_FORWARD;
@@ -193,6 +195,7 @@ enum gp_served gp_serve_free(CUdeviceptr address, const void *caller,
 
 	if (!pool || !gp_running())
 		return GP_FORWARD;
+	gp_libraries_mind();
 	/* Without a context the driver's answer comes before any look at the
 	 * address. */
 	if (gp_real()->cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current)

@@ -73,8 +73,7 @@ static void prepare(void)
 	struct gp_context *context = gp_running() ? gp_context_current() : NULL;
 
 	if (context && context->pool &&
-	    __atomic_load_n(&gp_pool_order(context->pool)->sync,
-			    __ATOMIC_RELAXED))
+	    gp_order_is(gp_pool_order(context->pool), GP_ORDER_SYNC))
 		gp_cuda_keep_spare(&context->cuda);
 }
 

@@ -14,6 +14,7 @@
 #include "shim/capture.h"
 #include "shim/context.h"
 #include "shim/follow.h"
+#include "shim/libraries.h"
 #include "shim/pool_config.h"
 #include "shim/state.h"
 #include "stats/log.h"
@@ -149,6 +150,8 @@ enter(CUcontext handle)
 		other = context;
 	}
 	pthread_mutex_unlock(&lock);
+	gp_libraries_look();
+	gp_libraries_tell(context);
 	gp_follow_expire(); /* streams of it may have been met before */
 	gp_follow_managed();
 	if (other != context) { /* another thread was first, or no room */

@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "shim/hooks.h"
+#include "shim/libraries.h"
 #include "shim/names.h"
 #include "shim/state.h"
 
@@ -81,6 +82,7 @@ void *gp_dlsym_cuda(void *handle, const char *name, const void *caller)
 		return NULL;
 	switch (kind) {
 	case GP_NAME_HOOKED:
+		gp_libraries_asked(caller);
 		gp_real_learn(found);
 		return gp_hook_of(found);
 	case GP_NAME_RUNTIME:

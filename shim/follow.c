@@ -60,7 +60,7 @@ struct gp_order *gp_follow_order(const struct gp_context *context)
 	if (!context || !context->pool)
 		return NULL;
 	order = gp_pool_order(context->pool);
-	return __atomic_load_n(&order->sync, __ATOMIC_RELAXED) ? NULL : order;
+	return gp_order_is(order, GP_ORDER_SYNC) ? NULL : order;
 }
 
 static bool is_blocking(CUstream stream)
@@ -225,6 +225,18 @@ void gp_follow_end(struct gp_work *work, const struct gp_work_row *row,
 }
 
 #ifdef GP_MUTATIONS
+static void only_idle(struct gp_context *context, void *arg)
+{
+	(void)arg;
+	if (context->pool)
+		gp_order_only_idle(gp_pool_order(context->pool));
+}
+
+void gp_mutation_only_idle(void)
+{
+	gp_context_each(only_idle, NULL);
+}
+
 void gp_mutation_tick(void)
 {
 	gp_context_tick();

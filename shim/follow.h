@@ -48,6 +48,8 @@ extern __thread const void *gp_free_caller;
 #ifdef GP_MUTATIONS
 /* The housekeeping of all pools, whenever a test wants it. */
 __attribute__((visibility("default"))) void gp_mutation_tick(void);
+/* As if memory were reached without any stream from now on. */
+__attribute__((visibility("default"))) void gp_mutation_only_idle(void);
 #endif
 
 #endif

@@ -22,6 +22,7 @@
 #include "shim/context.h"
 #include "shim/hooks.h"
 #include "shim/ledger.h"
+#include "shim/libraries.h"
 #include "shim/mark.h"
 #include "shim/names.h"
 #include "shim/reporter.h"
@@ -82,30 +83,50 @@ static size_t fill_settings(struct gp_report_setting *settings)
 	return n;
 }
 
+/* "WHAT a, b", for `n` names. */
+static const char *list(char *text, size_t size, const char *what,
+			const char *const *names, size_t n)
+{
+	size_t length = (size_t)snprintf(text, size, "%s", what);
+
+	for (size_t i = 0; i < n && length < size; i++)
+		length += (size_t)snprintf(text + length, size - length,
+					   "%s %s", i ? "," : "", names[i]);
+	return text;
+}
+
 /* What the settings gave rise to, and work that goes unseen. Caller holds
  * report_lock. */
 static void fill_notes(struct gp_report *report)
 {
-	static const char *notes[GP_MAX_NOTES + 1];
-	static char text[128 + GP_MAX_UNKNOWN * 64];
-	const char *const *settings, *const *names;
-	size_t n = gp_setting_notes(&settings);
-	size_t num_names = gp_work_unknown(&names);
-	size_t length;
+	static const char *notes[GP_MAX_NOTES + 3];
+	static char unknown[128 + GP_MAX_UNKNOWN * 64];
+	static char around[128 + GP_MAX_LIBRARIES * 64];
+	static char direct[128 + GP_MAX_LIBRARIES * 64];
+	const char *const *names;
+	size_t n = gp_setting_notes(&names), found;
 
-	memcpy(notes, settings, n * sizeof(*notes));
-	if (num_names) {
-		length =
-			(size_t)snprintf(text, sizeof(text),
-					 "driver entry points newer than this "
-					 "gpupool, which does not see the work "
-					 "they submit:");
-		for (size_t i = 0; i < num_names; i++)
-			length += (size_t)snprintf(
-				text + length, sizeof(text) - length, "%s %s",
-				i ? "," : "", names[i]);
-		notes[n++] = text;
-	}
+	memcpy(notes, names, n * sizeof(*notes));
+	found = gp_work_unknown(&names);
+	if (found)
+		notes[n++] = list(unknown, sizeof(unknown),
+				  "driver entry points newer than this "
+				  "gpupool, which does not see the work they "
+				  "submit:",
+				  names, found);
+	found = gp_libraries_found(GP_LIBRARY_AROUND, &names);
+	if (found)
+		notes[n++] = list(around, sizeof(around),
+				  "libraries that reach the driver around "
+				  "gpupool, so that frees wait on the host:",
+				  names, found);
+	found = gp_libraries_found(GP_LIBRARY_DIRECT, &names);
+	if (found)
+		notes[n++] = list(direct, sizeof(direct),
+				  "libraries that let memory be reached "
+				  "without a stream, so that it is used again "
+				  "only once it is idle:",
+				  names, found);
 	report->notes = notes;
 	report->num_notes = n;
 }
@@ -339,6 +360,7 @@ static void *run(void *arg)
 		next = now + TICK_NS;
 		if (!gp_reporter_may_call())
 			continue;
+		gp_libraries_tick();
 		gp_context_tick();
 		gp_file_beat();
 		if (ticks % LEDGER_TICKS == 0)

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "shim/hooks.h"
+#include "shim/libraries.h"
 #include "shim/names.h"
 #include "shim/state.h"
 
@@ -259,6 +260,7 @@ static void substitute(const char *symbol, void **function, const void *caller)
 		note_unknown(symbol, *function);
 	else if (entry->hook)
 		*function = entry->hook;
+	gp_libraries_asked(caller);
 }
 
 /* CUDA 11.3's form. Called before cuInit by everybody. */

@@ -322,6 +322,18 @@ static void start_ticks(void)
 	pthread_detach(thread);
 }
 
+/* As if devices reached memory without any stream. */
+static void start_only_idle(void)
+{
+	void (*only_idle)(void) =
+		(void (*)(void))dlsym(RTLD_DEFAULT, "gp_mutation_only_idle");
+
+	if (only_idle) {
+		only_idle();
+		gpusim_expect_idle();
+	}
+}
+
 static void run_seed(unsigned long seed)
 {
 	const char *conf = getenv("GPUPOOL_CONF");
@@ -352,6 +364,8 @@ static void run_seed(unsigned long seed)
 	world_start();
 	if (args.ticks)
 		start_ticks();
+	if (seed % 8 == 5)
+		start_only_idle();
 	threads_run(w.threads, seed, body);
 	world_end();
 	syscall(SYS_exit_group, 0);

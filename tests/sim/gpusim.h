@@ -101,6 +101,10 @@ void gpusim_call_end(void);
 unsigned gpusim_tenant_begin(uint64_t va, uint64_t bytes);
 void gpusim_tenant_end(uint64_t va);
 
+/* From now on nothing may use memory any more, as far as the host knows, when
+ * the program gets it. */
+void gpusim_expect_idle(void);
+
 /* This CUevent is the program's own: what it records and waits for with it
  * is the program's order. */
 void gpusim_own_event(void *event);

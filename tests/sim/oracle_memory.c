@@ -226,12 +226,12 @@ void sim_oracle_failed(const struct sim_op *op, CUresult err)
 
 /* ---- mappings ---------------------------------------------------------------------------- */
 
-static bool meets(const struct sim_use *use, const struct sim_map *map)
+static bool meets(const struct sim_use *use, CUdeviceptr va, uint64_t bytes)
 {
-	return use->va < map->va + map->bytes && map->va < use->va + use->bytes;
+	return use->va < va + bytes && va < use->va + use->bytes;
 }
 
-static void check_queued(const struct sim_map *map)
+static void check_queued(CUdeviceptr va, uint64_t bytes, const char *why)
 {
 	struct sim_list *l;
 
@@ -241,11 +241,9 @@ static void check_queued(const struct sim_map *map)
 
 		for (; op; op = op->next)
 			for (unsigned i = 0; i < op->past->num_uses; i++)
-				if (meets(&op->past->uses[i], map))
-					sim_oracle_object(
-						op->past, NULL,
-						"memory is unmapped that work "
-						"in a stream will use");
+				if (meets(&op->past->uses[i], va, bytes))
+					sim_oracle_object(op->past, NULL, "%s",
+							  why);
 	}
 }
 
@@ -253,7 +251,8 @@ void sim_oracle_unmap(const struct sim_map *map)
 {
 	struct sim_phys *phys = map->phys;
 
-	check_queued(map);
+	check_queued(map->va, map->bytes,
+		     "memory is unmapped that work in a stream will use");
 	for (uint64_t i = 0; phys->cells && i < phys->bytes / CELL; i++)
 		for (unsigned j = 0; j < phys->cells[i].n; j++)
 			if (!sim_oracle_known(phys->cells[i].by[j].past))
@@ -275,11 +274,46 @@ void sim_oracle_phys_free(struct sim_phys *phys)
 
 #define GPUSIM_API __attribute__((visibility("default")))
 
+static bool expect_idle;
+
+GPUSIM_API void gpusim_expect_idle(void)
+{
+	expect_idle = true;
+}
+
+static void check_idle(const struct sim_use *use)
+{
+	CUdeviceptr va = use->va;
+	uint64_t left = use->bytes, offset, bytes;
+
+	check_queued(va, left,
+		     "memory is handed out that work in a stream will use");
+	for (; left; va += bytes, left -= bytes) {
+		struct sim_phys *phys;
+
+		bytes = left;
+		phys = behind(va, &offset, &bytes);
+		if (!phys)
+			return;
+		for (uint64_t i = offset / CELL;
+		     phys->cells && i <= (offset + bytes - 1) / CELL; i++)
+			for (unsigned j = 0; j < phys->cells[i].n; j++)
+				if (!sim_oracle_known(
+					    phys->cells[i].by[j].past))
+					sim_oracle_object(
+						phys->cells[i].by[j].past, NULL,
+						"memory is handed out that is "
+						"not known idle");
+	}
+}
+
 GPUSIM_API unsigned gpusim_tenant_begin(uint64_t va, uint64_t bytes)
 {
 	struct sim_use use = {.va = va, .bytes = bytes};
 
 	sim_lock();
+	if (expect_idle)
+		check_idle(&use);
 	if (num_tenants == room_tenants) {
 		room_tenants = room_tenants ? 2 * room_tenants : 64;
 		tenants =
