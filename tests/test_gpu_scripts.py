@@ -61,7 +61,7 @@ class Verdicts(unittest.TestCase):
         # Nothing to preload: an empty name is no library and no complaint.
         self.context = run.Context(argparse.Namespace(
             build=self.dir, out=os.path.join(self.dir, 'out'), quick=False,
-            timeout=2, install=None, seconds=10))
+            timeout=2, install=None, seconds=10, without=None))
         self.context.library = ''
 
     def pair(self, wrong):

@@ -21,6 +21,7 @@ class Context:
         self.out = common.out_dir(args.out, "gpu-test")
         self.quick, self.timeout = args.quick, args.timeout
         self.prefix, self.seconds = args.install, args.seconds
+        self.without = args.without
         self._plain, self._lock = {}, threading.Lock()
 
     def log(self, case, name):

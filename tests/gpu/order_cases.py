@@ -61,8 +61,10 @@ MUTANT_S = 12  # for each, unless seen sooner
 
 
 def _fuzz(context, *more):
-    return [machine.build_cu("order_fuzz", context.programs, "shared")] + [
-        str(word) for word in more]
+    words = [machine.build_cu("order_fuzz", context.programs, "shared")]
+    if context.without:
+        words += ["--without", context.without]
+    return words + [str(word) for word in more]
 
 
 def _told(run):

@@ -298,6 +298,8 @@ def main():
                         help="cases at a time (the times then mean little)")
     parser.add_argument("--seconds", type=int, default=30, metavar="S",
                         help="how long order-fuzz goes on (default 30)")
+    parser.add_argument("--without", metavar="OP,...",
+                        help="leave these out of its programs")
     parser.add_argument("--install", nargs="?", const="/usr/local",
                         metavar="PREFIX", help="also make install there "
                         "(default /usr/local) and preload by bare name")
