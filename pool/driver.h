@@ -72,6 +72,10 @@ struct gp_stream_ops {
 	void (*stream_destroy)(void *dev, uint64_t stream);
 	/* Does it capture, as far as the driver says? */
 	bool (*is_capturing)(void *dev, uint64_t stream);
+	/* Do it and the legacy stream wait for each other? Must not be asked of a
+	 * stream that captures: to ask for its flags ends the capture (measured,
+	 * driver 580). */
+	bool (*is_blocking)(void *dev, uint64_t stream);
 };
 
 struct gp_driver {

@@ -182,8 +182,7 @@ uint64_t gp_order_last_free(const struct gp_order *order);
 
 /* The calling thread's slot of a stream. NULL: not to be had, and the order
  * gave up. The caller keeps it until the stream or the context goes. */
-struct gp_slot *gp_order_slot(struct gp_order *order, uint64_t key,
-			      bool blocking);
+struct gp_slot *gp_order_slot(struct gp_order *order, uint64_t key);
 
 void gp_order_submit_slow(struct gp_slot *slot);
 

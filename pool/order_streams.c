@@ -10,8 +10,17 @@ static uint64_t thread_of(uint64_t key)
 	return key == GP_STREAM_PER_THREAD ? gp_thread_self() : 0;
 }
 
-struct gp_slot *gp_order_slot(struct gp_order *order, uint64_t key,
-			      bool blocking)
+/* Under the lock, so that no capture begins meanwhile. One that captures is
+ * taken for non-blocking: that proves less of it. */
+static bool is_blocking(const struct gp_order *order, uint64_t key)
+{
+	const struct gp_driver *driver = order->driver;
+
+	return !driver->streams->is_capturing(driver->dev, key) &&
+	       driver->streams->is_blocking(driver->dev, key);
+}
+
+struct gp_slot *gp_order_slot(struct gp_order *order, uint64_t key)
 {
 	uint64_t self = gp_thread_self();
 	struct gp_stream *stream = NULL;
@@ -22,7 +31,7 @@ struct gp_slot *gp_order_slot(struct gp_order *order, uint64_t key,
 		stream = gp_stream_find(&order->streams, key, thread_of(key));
 	if (self && !stream) {
 		stream = gp_stream_add(&order->streams, key, thread_of(key),
-				       blocking);
+				       is_blocking(order, key));
 		if (stream)
 			stream->order = order;
 		if (stream && !GP_HOLDS(JOIN_STARTS_AT_ZERO))

@@ -291,6 +291,18 @@ static bool is_capturing(void *dev, uint64_t stream)
 	       status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+static bool is_blocking(void *dev, uint64_t stream)
+{
+	unsigned flags = 0;
+
+	(void)dev;
+	if (is_default(stream))
+		return stream == (uintptr_t)CU_STREAM_PER_THREAD;
+	return gp_real()->cuStreamGetFlags((CUstream)stream, &flags) ==
+		       CUDA_SUCCESS &&
+	       !(flags & CU_STREAM_NON_BLOCKING);
+}
+
 static const struct gp_stream_ops cuda_streams = {
 	.event_create = event_create,
 	.record = record,
@@ -300,6 +312,7 @@ static const struct gp_stream_ops cuda_streams = {
 	.stream_create = stream_create,
 	.stream_destroy = stream_destroy,
 	.is_capturing = is_capturing,
+	.is_blocking = is_blocking,
 };
 
 static bool attribute(CUdevice device, CUdevice_attribute which)

@@ -63,16 +63,6 @@ struct gp_order *gp_follow_order(const struct gp_context *context)
 	return gp_order_is(order, GP_ORDER_SYNC) ? NULL : order;
 }
 
-static bool is_blocking(CUstream stream)
-{
-	unsigned flags = 0;
-
-	if (is_default(stream))
-		return stream == CU_STREAM_PER_THREAD;
-	return gp_real()->cuStreamGetFlags(stream, &flags) == CUDA_SUCCESS &&
-	       !(flags & CU_STREAM_NON_BLOCKING);
-}
-
 static struct recent *place(CUstream stream)
 {
 	return &recent[(uintptr_t)stream * 0x9e3779b97f4a7c15ull >> 60];
@@ -88,9 +78,7 @@ static cold struct gp_slot *find(CUstream stream, CUcontext context)
 		return NULL;
 	order = gp_follow_order(context_of(stream));
 	r = place(stream);
-	r->slot = order ? gp_order_slot(order, (uintptr_t)stream,
-					is_blocking(stream))
-			: NULL;
+	r->slot = order ? gp_order_slot(order, (uintptr_t)stream) : NULL;
 	r->stream = stream;
 	r->context = context;
 	r->generation = now;

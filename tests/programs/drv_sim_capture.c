@@ -141,6 +141,26 @@ static void virtual_memory(CUstreamCaptureMode mode)
 	IS(end(s1), 0);
 }
 
+/* To ask for a stream's flags or number breaks its capture, whoever asks; the
+ * other questions do not. */
+static void asking(void)
+{
+	unsigned long long id;
+	unsigned flags;
+	CUcontext ctx;
+	int priority;
+
+	NEED(cuStreamBeginCapture(s1, CU_STREAM_CAPTURE_MODE_RELAXED));
+	IS(cuStreamGetFlags(s2, &flags), 0);
+	IS(cuStreamGetPriority(s1, &priority), 0);
+	IS(cuStreamGetCtx(s1, &ctx), 0);
+	IS(cuStreamGetFlags(s1, &flags), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	IS(end(s1), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+	NEED(cuStreamBeginCapture(s1, CU_STREAM_CAPTURE_MODE_RELAXED));
+	IS(cuStreamGetId(s1, &id), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	IS(end(s1), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
 /* Waiting for a capture breaks it; so does the legacy stream, which would
  * have to wait for a blocking one. */
 static void waiting(void)
@@ -314,6 +334,7 @@ int main(void)
 		unsafe(modes[i], CU_STREAM_CAPTURE_MODE_RELAXED);
 		virtual_memory(modes[i]);
 	}
+	asking();
 	waiting();
 	joining();
 	threads(ctx, CU_STREAM_CAPTURE_MODE_GLOBAL,

@@ -193,18 +193,31 @@ CUresult sim_stream_ctx_v2(CUstream handle, CUcontext *ctx, CUgreenCtx *green)
 }
 #endif
 
+/* These questions end the stream's capture (measured, driver 580). */
+static CUresult asked(struct sim_stream *stream)
+{
+	if (!stream)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (stream->capture)
+		return sim_capture_break(stream,
+					 CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	return CUDA_SUCCESS;
+}
+
 CUresult sim_stream_flags(CUstream handle, unsigned *flags)
 {
 	struct sim_stream *stream;
+	CUresult err;
 
 	if (!flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
 	stream = sim_stream_of(handle);
-	if (stream)
+	err = asked(stream);
+	if (err == CUDA_SUCCESS)
 		*flags = stream->flags;
 	sim_unlock();
-	return stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	return err;
 }
 
 CUresult sim_stream_priority(CUstream handle, int *priority)
@@ -224,15 +237,17 @@ CUresult sim_stream_priority(CUstream handle, int *priority)
 CUresult sim_stream_id(CUstream handle, unsigned long long *id)
 {
 	struct sim_stream *stream;
+	CUresult err;
 
 	if (!id)
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
 	stream = sim_stream_of(handle);
-	if (stream)
+	err = asked(stream);
+	if (err == CUDA_SUCCESS)
 		*id = stream->id;
 	sim_unlock();
-	return stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	return err;
 }
 
 CUresult sim_stream_device(CUstream handle, CUdevice *device)

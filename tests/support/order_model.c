@@ -248,6 +248,24 @@ static bool is_capturing(void *dev, uint64_t handle)
 	return yes;
 }
 
+/* To ask ends a capture. */
+static bool is_blocking(void *dev, uint64_t handle)
+{
+	struct om *om = dev;
+	struct stream *s;
+	unsigned index;
+	bool yes;
+
+	pthread_mutex_lock(&om->lock);
+	s = stream_of(om, handle, &index);
+	if (s->capturing)
+		wrong(om, "stream %u was asked for its flags while it captures",
+		      index);
+	yes = s->blocking;
+	pthread_mutex_unlock(&om->lock);
+	return yes;
+}
+
 static const struct gp_stream_ops stream_ops = {
 	.event_create = event_create,
 	.record = record,
@@ -257,6 +275,7 @@ static const struct gp_stream_ops stream_ops = {
 	.stream_create = stream_create,
 	.stream_destroy = stream_destroy,
 	.is_capturing = is_capturing,
+	.is_blocking = is_blocking,
 };
 
 static bool capturing(struct om *om)

@@ -170,9 +170,7 @@ static void submit(struct run *run)
 	enter_stream(run, index);
 	run->ranges[range].users++;
 	let_go(run);
-	slot = gp_order_slot(&run->order, stream,
-			     stream == OWN || (index < STREAMS &&
-					       run->streams[index].blocking));
+	slot = gp_order_slot(&run->order, stream);
 	gp_order_begin(slot);
 	om_submit(run->om, stream, range, tenant);
 	if (shows)
@@ -233,9 +231,7 @@ static void record(struct run *run)
 		return;
 	/* A record is a submission, and under the lock: no place of the event
 	 * but this one. */
-	slot = gp_order_slot(&run->order, stream,
-			     stream == OWN || (index < STREAMS &&
-					       run->streams[index].blocking));
+	slot = gp_order_slot(&run->order, stream);
 	gp_order_begin(slot);
 	e->slot = slot;
 	e->finished = slot->finished;
@@ -254,9 +250,7 @@ static void wait_event(struct run *run)
 
 	if (!usable(run, stream, index))
 		return;
-	slot = gp_order_slot(&run->order, stream,
-			     stream == OWN || (index < STREAMS &&
-					       run->streams[index].blocking));
+	slot = gp_order_slot(&run->order, stream);
 	gp_order_begin(slot);
 	om_wait(run->om, stream, e->model);
 	gp_order_end(slot);
@@ -302,7 +296,7 @@ static void capture(struct run *run)
 
 	if (run->streams[i].users)
 		return;
-	slot = gp_order_slot(&run->order, stream, run->streams[i].blocking);
+	slot = gp_order_slot(&run->order, stream);
 	if (run->streams[i].capturing) {
 		om_capture(run->om, stream, false);
 		gp_order_recheck(&run->order);

@@ -38,7 +38,7 @@ static void tear_down(struct fixture *f)
 static void submit(struct fixture *f, uint64_t stream, unsigned range,
 		   uint64_t tenant)
 {
-	struct gp_slot *slot = gp_order_slot(&f->order, stream, false);
+	struct gp_slot *slot = gp_order_slot(&f->order, stream);
 
 	gp_order_begin(slot);
 	om_submit(f->om, stream, range, tenant);
@@ -291,7 +291,7 @@ static void test_results_are_waited_for(void **state)
 	submit(&f, s, 0, 1);
 	free_full(&f);
 	assert_int_equal(f.order.counters.wait_results, 0);
-	slot = gp_order_slot(&f.order, s, false);
+	slot = gp_order_slot(&f.order, s);
 	submit(&f, s, 1, 1);
 	om_host_result(f.om, s);
 	gp_order_shows(slot);

@@ -61,12 +61,21 @@ static int event_sync(void *dev, uint64_t event)
 	return 0;
 }
 
+static bool no(void *dev, uint64_t stream)
+{
+	(void)dev;
+	(void)stream;
+	return false;
+}
+
 static const struct gp_stream_ops streams = {
 	.event_create = event_create,
 	.record = record,
 	.wait = wait_event,
 	.query = query,
 	.event_sync = event_sync,
+	.is_capturing = no,
+	.is_blocking = no,
 };
 
 static struct pool_rig rig;
@@ -94,7 +103,7 @@ static int close_rig(void **state)
 
 static void submit(void)
 {
-	struct gp_slot *slot = gp_order_slot(&rig.pool->order, STREAM, false);
+	struct gp_slot *slot = gp_order_slot(&rig.pool->order, STREAM);
 
 	gp_order_begin(slot);
 	device.submitted++;
