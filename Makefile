@@ -46,6 +46,7 @@ SHIM_SRC  := $(wildcard shim/*.c)
 SHIM_ASM  := $(wildcard shim/*.S)
 SIM_SRC   := $(wildcard tests/sim/*.c)
 SIM_ASM   := $(wildcard tests/sim/*.S)
+NVML_SRC  := $(wildcard tests/sim/nvml/*.c)
 RT_SRC    := $(wildcard tests/sim/cudart/*.c)
 REPLAY_SRC := $(wildcard pool/replay/*.c)
 UNIT_SRC  := $(wildcard tests/unit/*.c)
@@ -61,6 +62,7 @@ LIB    := $(B)/libgpupool.so
 CORE   := $(B)/libgpupool-core.a
 SIM    := $(B)/sim/libcuda.so.1
 RT     := $(B)/sim/libcudart.so.13
+NVML   := $(B)/sim/libnvidia-ml.so.1
 RT_A   := $(B)/sim/libcudart_static.a
 REPLAY_LIB := $(B)/libgpupool-replay.a
 REPLAY := $(if $(REPLAY_SRC),$(B)/gpupool-replay)
@@ -76,7 +78,7 @@ PROGS  := $(patsubst tests/programs/%.c,$(B)/tests/programs/%,$(PROG_SRC)) \
 	  $(patsubst tests/programs/rt_%.c,$(B)/tests/programs/rt_%-static,$(filter tests/programs/rt_%,$(PROG_SRC)))
 
 .PHONY: all deps demo test bench fuzz lint gpu-test gpu-bench install uninstall libfuzzer clean help format headers work-table readme
-all: $(LIB) $(SIM) $(RT) $(RT_A) $(REPLAY) $(EXAMPLES) $(CONF_DOC)
+all: $(LIB) $(SIM) $(NVML) $(RT) $(RT_A) $(REPLAY) $(EXAMPLES) $(CONF_DOC)
 
 help:
 	@echo 'make               library, simulated driver, replay, examples'
@@ -158,6 +160,12 @@ $(SIM): $(call obj,$(SIM_SRC) $(SIM_ASM))
 		-o $@ $^ -ldl -lpthread
 	$(Q)ln -sf libcuda.so.1 $(@D)/libcuda.so
 
+$(NVML): $(call obj,$(NVML_SRC))
+	$(say) LINK $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,libnvidia-ml.so.1 -o $@ $^ -ldl
+	$(Q)ln -sf libnvidia-ml.so.1 $(@D)/libnvidia-ml.so
+
 $(RT): $(call obj,$(RT_SRC))
 	$(say) LINK $@
 	@mkdir -p $(@D)
@@ -183,10 +191,10 @@ $(B)/tests/programs/rt_%-static: $(B)/obj/tests/programs/rt_%.c.o $(RT_A) $(SIM)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $< $(RT_A) -L$(B)/sim -Wl,--as-needed -lcuda -ldl -lpthread
 
-$(B)/tests/programs/%: $(B)/obj/tests/programs/%.c.o $(RT) $(SIM)
+$(B)/tests/programs/%: $(B)/obj/tests/programs/%.c.o $(RT) $(SIM) $(NVML)
 	$(say) LINK $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $< -L$(B)/sim -Wl,--as-needed -lcudart -lcuda -ldl -lpthread
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $< -L$(B)/sim -Wl,--as-needed -lcudart -lcuda -lnvidia-ml -ldl -lpthread
 
 $(B)/tests/unit/test_replay_%: $(B)/obj/tests/unit/test_replay_%.c.o $(REPLAY_LIB) $(CORE)
 	$(say) LINK $@
@@ -274,7 +282,7 @@ gpu-test: all
 gpu-bench: all $(BENCHES)
 	$(Q)$(PYTHON) tests/gpu/bench.py --build $(B)
 
-LINT_SRC = $(CORE_SRC) $(wildcard conf/doc/*.c) $(SHIM_SRC) $(SIM_SRC) $(RT_SRC) $(REPLAY_SRC) $(UNIT_SRC) $(PROG_SRC) $(FUZZ_SRC) $(ORDER_SRC) $(BENCH_SRC) $(EX_SRC) $(wildcard tests/support/*.c)
+LINT_SRC = $(CORE_SRC) $(wildcard conf/doc/*.c) $(SHIM_SRC) $(SIM_SRC) $(NVML_SRC) $(RT_SRC) $(REPLAY_SRC) $(UNIT_SRC) $(PROG_SRC) $(FUZZ_SRC) $(ORDER_SRC) $(BENCH_SRC) $(EX_SRC) $(wildcard tests/support/*.c)
 LINT_HDR = $(wildcard */*.h */*/*.h)
 lint:
 	clang-format --dry-run -Werror $(LINT_SRC) $(LINT_HDR)

@@ -3,10 +3,8 @@
  * look at them.
  */
 #include <string.h>
-#include <unistd.h>
 
 #include "tests/sim/bodies.h"
-#include "tests/sim/share.h"
 #include "tests/sim/sim.h"
 
 CUresult sim_device_get(CUdevice *device, int ordinal)
@@ -23,7 +21,7 @@ CUresult sim_device_count(int *count)
 {
 	if (!count)
 		return CUDA_ERROR_INVALID_VALUE;
-	*count = (int)sim.settings.devices;
+	*count = sim.devices;
 	return CUDA_SUCCESS;
 }
 
@@ -43,13 +41,8 @@ CUresult sim_device_uuid(CUuuid *uuid, CUdevice dev)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!sim_device_of(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
-	/* Devices that nobody shares are nobody else's. */
-	uint64_t owner =
-		sim_share_is_on() ? sim_share_name() : (uint64_t)getpid() << 32;
-
-	memcpy(uuid->bytes, "gpu-sim", 7);
-	memcpy(uuid->bytes + 7, &owner, sizeof(owner));
-	uuid->bytes[15] = (char)dev;
+	sim_card_uuid(sim.device[dev].card, sim.device[dev].instance,
+		      (unsigned char *)uuid->bytes);
 	return CUDA_SUCCESS;
 }
 
@@ -60,7 +53,7 @@ CUresult sim_device_pci_id(char *id, int size, CUdevice dev)
 	if (!sim_device_of(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
 	snprintf(id, (size_t)size, "0000:%02X:00.0",
-		 ((unsigned)dev + 1) & 0xff);
+		 ((unsigned)sim.device[dev].card + 1) & 0xff);
 	return CUDA_SUCCESS;
 }
 
@@ -70,7 +63,7 @@ CUresult sim_device_by_pci_id(CUdevice *device, const char *id)
 
 	if (!device || !id)
 		return CUDA_ERROR_INVALID_VALUE;
-	for (int i = 0; i < (int)sim.settings.devices; i++) {
+	for (int i = 0; i < sim.devices; i++) {
 		sim_device_pci_id(own, sizeof(own), i);
 		if (!strcmp(own, id)) {
 			*device = i;
@@ -152,7 +145,7 @@ CUresult sim_device_attribute(int *value, CUdevice_attribute attribute,
 	*value = 0;
 	switch ((int)attribute) {
 	case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
-		*value = dev + 1;
+		*value = sim.device[dev].card + 1;
 		return CUDA_SUCCESS;
 	case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
 		*value = (int)sim.settings.vmm;

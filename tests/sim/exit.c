@@ -67,8 +67,8 @@ void sim_log_call(const struct sim_row *row)
 
 static void write_stats(FILE *f)
 {
-	fprintf(f, "devices %" PRIu64 "\n", sim.settings.devices);
-	for (int i = 0; i < (int)sim.settings.devices; i++) {
+	fprintf(f, "devices %d\n", sim.devices);
+	for (int i = 0; i < sim.devices; i++) {
 		struct sim_device *d = &sim.device[i];
 
 		fprintf(f,
@@ -89,7 +89,7 @@ static void write_stats(FILE *f)
 
 static void report_leaks(void)
 {
-	for (int i = 0; i < (int)sim.settings.devices; i++)
+	for (int i = 0; i < sim.devices; i++)
 		if (sim.device[i].used)
 			fprintf(stderr,
 				"gpusim: device %d: %" PRIu64

@@ -8,7 +8,9 @@
  * The environment configures the simulator, GPUPOOL_SIM=key:value,...:
  *
  *   memory:SIZE       device memory, each device       (default 16GiB)
- *   devices:N         1 to 8                           (1)
+ *   memory_step:SIZE  what each card has more than the one before it (0)
+ *   devices:N         cards, 1 to 8                    (1)
+ *   mig:N             instances that each card is divided into (0)
  *   context:SIZE      what a context takes of it       (64MiB; 1/16 of
  *                     a smaller device)
  *   kernel_us:N       how long a kernel takes          (0)
@@ -34,6 +36,10 @@
  *
  * A setting that cannot be understood costs one line on stderr, and cuInit
  * returns CUDA_ERROR_INVALID_VALUE.
+ *
+ * CUDA_VISIBLE_DEVICES, with numbers, UUIDs (GPU-..., MIG-...) or beginnings of
+ * them, decides which cards there are and in what order, up to the first that
+ * does not exist. Of instances a process sees one, by default the first.
  *
  * Kernels that any module has (n counts 32-bit words, value is 32 bits):
  *
@@ -62,6 +68,14 @@ extern "C" {
 uint64_t gpusim_used_bytes(int device);
 uint64_t gpusim_peak_bytes(int device);
 uint64_t gpusim_context_bytes(int device);
+
+/* A card, or an instance of one (-1: the card), as NVML sees it; by physical
+ * number. Returns 0, -1: no such card. Needs no cuInit. */
+struct gpusim_card {
+	unsigned char uuid[16];
+	uint64_t total, used; /* bytes; used: by this process */
+};
+int gpusim_card(int card, int instance, struct gpusim_card *out);
 
 /* Calls of an exported name ("cuMemAlloc_v2") since the start or the last
  * reset; failed and injected ones count. -1: no such name. */

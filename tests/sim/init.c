@@ -67,7 +67,7 @@ void sim_delay(uint64_t us)
 
 struct sim_device *sim_device_of(CUdevice dev)
 {
-	if (dev < 0 || dev >= (int)sim.settings.devices)
+	if (dev < 0 || dev >= sim.devices)
 		return NULL;
 	return &sim.device[dev];
 }
@@ -109,15 +109,6 @@ static void forked(void)
 	pthread_mutex_init(&sim.lock, NULL);
 }
 
-static void start_device(int ordinal)
-{
-	struct sim_device *device = &sim.device[ordinal];
-
-	device->ordinal = ordinal;
-	device->total = sim.settings.memory;
-	sim_pool_start(device);
-}
-
 /* locked */
 static CUresult start(void)
 {
@@ -136,9 +127,10 @@ static CUresult start(void)
 	pthread_cond_init(&sim.work, &attr);
 	pthread_condattr_destroy(&attr);
 	pthread_atfork(NULL, NULL, forked);
-	for (int i = 0; i < (int)sim.settings.devices; i++)
-		start_device(i);
-	return CUDA_SUCCESS;
+	sim_visible();
+	for (int i = 0; i < sim.devices; i++)
+		sim_pool_start(&sim.device[i]);
+	return sim.devices ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
 }
 
 CUresult sim_init(unsigned flags)

@@ -22,6 +22,8 @@ struct key {
 
 static const struct key keys[] = {
 	{"memory", SIZE, AT(memory), 16ull << 30, 4ull << 20, 1ull << 42},
+	{"memory_step", SIZE, AT(memory_step), 0, 0, 1ull << 40},
+	{"mig", NUMBER, AT(mig), 0, 0, SIM_INSTANCES_MAX},
 	{"context", SIZE, AT(context), UINT64_MAX, 0, 1ull << 40},
 	{"devices", NUMBER, AT(devices), 1, 1, SIM_DEVICES_MAX},
 	{"version", NUMBER, AT(version), CUDA_VERSION, 11000, 99000},

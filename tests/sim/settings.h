@@ -6,10 +6,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SIM_DEVICES_MAX 8
+#define SIM_DEVICES_MAX   8
+#define SIM_INSTANCES_MAX 7 /* of a card, as MIG divides it */
 
 struct sim_settings {
-	uint64_t memory, context; /* bytes */
+	uint64_t memory, memory_step, context; /* bytes */
+	uint64_t mig; /* instances a card; 0: whole cards */
 	uint64_t devices, version;
 	uint64_t kernel_us, copy_us, host_us, alloc_us, free_us;
 	uint64_t schedule, history;                       /* seed 0: in time */

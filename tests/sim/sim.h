@@ -107,6 +107,7 @@ struct sim_ctx {
 
 struct sim_device {
 	int ordinal;
+	int card, instance; /* physical; instance -1: the whole card */
 	uint64_t total, used, peak, context_used;
 	struct sim_ctx primary;
 	struct sim_pool *default_pool, *pool;
@@ -122,6 +123,7 @@ struct sim {
 	int self_lookup;     /* written once, at initialisation */
 	struct sim_settings settings; /* immutable after start */
 	struct sim_device device[SIM_DEVICES_MAX];
+	int devices; /* how many the process sees; immutable after start */
 	struct sim_list contexts;
 	struct sim_list active; /* streams with work */
 	long pending;           /* operations not completed */
@@ -154,6 +156,13 @@ void sim_delay(uint64_t us);
 void sim_settings_read(void);
 /* The device of this ordinal, else NULL. */
 struct sim_device *sim_device_of(CUdevice dev);
+
+/* visible.c */
+/* Which cards there are for this process, by CUDA_VISIBLE_DEVICES. locked, at
+ * start. */
+void sim_visible(void);
+/* Of a card, or an instance of one. */
+void sim_card_uuid(int card, int instance, unsigned char uuid[16]);
 
 /* handles.c: objects the program names by pointer. locked. */
 enum sim_kind {
