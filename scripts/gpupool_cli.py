@@ -29,6 +29,9 @@ def add_run_options(parser):
                         metavar='K:V,...',
                         help='settings, added to GPUPOOL_CONF; may be given '
                              'several times')
+    parser.add_argument('--limit', metavar='SIZE|N%',
+                        help='the most that the program may take of each '
+                             'device: 8GiB, or a share of it as 50%%')
     parser.add_argument('--report', metavar='DIR',
                         help='where reports go; made if missing')
     parser.add_argument('--lib', metavar='FILE',

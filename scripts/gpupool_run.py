@@ -54,11 +54,31 @@ def environment(options, library):
             env.get('LD_LIBRARY_PATH', ''))
     conf = join_list(',', *map(gpupool_settings.absolute, [
         env.get('GPUPOOL_CONF', '')] + options.conf))
+    if options.limit:
+        conf = join_list(',', conf, limit_setting(options.limit))
     if options.report:
         conf = join_list(',', conf, report_setting(options.report))
     if conf:
         env['GPUPOOL_CONF'] = conf
     return env
+
+
+def limit_setting(text):
+    """The limit as a setting. A size is for the library to read."""
+    if any(c in text for c in ',:[]'):
+        raise Problem('--limit %s: accepted are a size, as 8GiB, and a share '
+                      'of each device, as 50%%; --conf takes lists by device'
+                      % text, 2)
+    if not text.endswith('%'):
+        return 'memory_limit:' + text
+    try:
+        share = float(text[:-1]) / 100
+    except ValueError:
+        share = 0
+    if not 0 < share <= 1:
+        raise Problem('--limit %s: accepted are shares above 0%% and up to '
+                      '100%%' % text, 2)
+    return 'per_process_memory_fraction:%.6g' % share
 
 
 def report_setting(path):

@@ -205,6 +205,22 @@ class Preload(RunTest):
                          'quiet:False,check:True,quiet:True,report_dir:'
                          + os.path.join(self.dir, 'there'))
 
+    def test_limit(self):
+        for text, setting in (('8GiB', 'memory_limit:8GiB'),
+                              ('50%', 'per_process_memory_fraction:0.5')):
+            result = self.gpupool('--limit', text, '--', 'sh', '-c',
+                                  'echo $GPUPOOL_CONF')
+            self.assertEqual(result.out.decode().strip(), setting,
+                             str(result))
+        for text in '0%', '101%', '%', 'x%', '1GiB,quiet:True', '[0:1GiB]':
+            result = self.gpupool('--limit', text, '--', 'true')
+            self.assert_ok(result, 2)
+            self.assertIn(b'--limit', result.err)
+        # What a size may be the library knows.
+        result = self.gpupool('--limit', 'lots', '--', 'true')
+        self.assert_ok(result, 125)
+        self.assertIn(b'memory_limit', result.err)
+
     def test_library_missing(self):
         result = self.gpupool('--', 'true', lib='/no/such/lib.so')
         self.assert_ok(result, 125)
