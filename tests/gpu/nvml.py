@@ -49,6 +49,13 @@ class Nvml:
         memory = self._memory()
         return memory and memory.used / memory.total
 
+    def device_total(self):
+        memory = _NvmlMemory()
+        if self.lib.nvmlDeviceGetMemoryInfo(self.handle,
+                                            ctypes.byref(memory)):
+            raise Skip("NVML does not tell the card's memory")
+        return memory.total
+
     def process_used(self, pid):
         count = ctypes.c_uint(64)
         rows = (_NvmlProcess * 64)()

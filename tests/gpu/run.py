@@ -19,6 +19,7 @@ import time
 
 import common
 import machine
+import limit_cases
 import order_cases
 import reports
 from case import Context, compare, pair
@@ -242,7 +243,7 @@ CASES = [("c-static", c_static), ("c-shared", c_shared),
          ("streams-static", streams_static),
          ("streams-shared", streams_shared), ("usr1", usr1),
          ("handler-before", handler_before), ("handler-after", handler_after),
-         ("install", install)] + order_cases.CASES
+         ("install", install)] + order_cases.CASES + limit_cases.CASES
 
 
 # ---- running them ------------------------------------------------------------
