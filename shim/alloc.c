@@ -13,11 +13,13 @@
 #include "shim/capture.h"
 #include "shim/context.h"
 #include "shim/follow.h"
-#include "shim/foreign.h"
 #include "shim/libraries.h"
 #include "shim/names.h"
 #include "shim/reporter.h"
+#include "shim/room.h"
+#include "shim/devices.h"
 #include "shim/state.h"
+#include "shim/take.h"
 #include "shim/tracer.h"
 #include "stats/log.h"
 
@@ -72,8 +74,12 @@ alloc_failed(const struct gp_context *context, int error, size_t bytes,
 	     const char *call, CUresult *rc)
 {
 	if (error == -ENOMEM) {
+		bool limit = gp_room_limit_refused();
+
+		if (limit)
+			gp_limit_refused(context->cuda.limit);
 		gp_tracer_oom(bytes);
-		gp_reporter_oom(bytes, context->cuda.device, call);
+		gp_reporter_oom(bytes, context->cuda.device, call, limit);
 		*rc = CUDA_ERROR_OUT_OF_MEMORY;
 		return GP_SERVED;
 	}
@@ -213,36 +219,55 @@ enum gp_served gp_serve_free(CUdeviceptr address, const void *caller,
 
 /* ---- the driver's entry points ------------------------------------------ */
 
-static void count_plain(CUdeviceptr address, size_t bytes)
+/* The trace has what the driver serves, too. */
+static void took(struct gp_take *take, CUresult rc, const CUdeviceptr *address,
+		 size_t bytes)
 {
-	struct gp_foreign entry = {
-		.kind = GP_KIND_plain, .bytes = bytes, .refs = 1};
-
-	if (gp_active()) {
-		gp_foreign_add(address, &entry);
-		gp_tracer_alloc(address, bytes);
+	if (rc != CUDA_SUCCESS) {
+		gp_take_end(take, rc, 0);
+		return;
 	}
+	gp_take_end(take, rc, *address);
+	if (take->on)
+		gp_tracer_alloc(*address, bytes);
 }
 
 CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
 {
+	struct gp_take take;
 	CUresult rc;
 
 	if (repeat_answer(&rc))
 		return rc;
 	if (gp_serve_alloc(address, bytes, "cuMemAlloc_v2", &rc) == GP_SERVED)
 		return rc;
+	if (!gp_take_begin(&take, GP_KIND_plain, bytes, "cuMemAlloc_v2"))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	rc = gp_real()->cuMemAlloc_v2(address, bytes);
-	if (gp_context_made_room(rc))
+	if (gp_room_made(rc))
 		rc = gp_real()->cuMemAlloc_v2(address, bytes);
-	if (rc == CUDA_SUCCESS)
-		count_plain(*address, bytes);
+	took(&take, rc, address, bytes);
 	return rc;
+}
+
+/* What the rows take, as the driver pads them. */
+static uint64_t pitched(size_t width, size_t height)
+{
+	uint64_t bytes;
+
+	return __builtin_mul_overflow(width > SIZE_MAX - PITCH
+					      ? width
+					      : (width + PITCH - 1) / PITCH *
+							PITCH,
+				      height, &bytes)
+		       ? SIZE_MAX
+		       : bytes;
 }
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width,
 			    size_t height, unsigned element_size)
 {
+	struct gp_take take;
 	CUresult rc;
 
 	if (repeat_answer(&rc))
@@ -250,13 +275,15 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width,
 	if (gp_serve_pitch(address, pitch, width, height, element_size,
 			   "cuMemAllocPitch_v2", &rc) == GP_SERVED)
 		return rc;
+	if (!gp_take_begin(&take, GP_KIND_plain, pitched(width, height),
+			   "cuMemAllocPitch_v2"))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	rc = gp_real()->cuMemAllocPitch_v2(address, pitch, width, height,
 					   element_size);
-	if (gp_context_made_room(rc))
+	if (gp_room_made(rc))
 		rc = gp_real()->cuMemAllocPitch_v2(address, pitch, width,
 						   height, element_size);
-	if (rc == CUDA_SUCCESS)
-		count_plain(*address, *pitch * height);
+	took(&take, rc, address, rc == CUDA_SUCCESS ? *pitch * height : 0);
 	return rc;
 }
 
@@ -272,13 +299,13 @@ CUresult cuMemFree_v2(CUdeviceptr address)
 		return rc;
 	if (gp_serve_free(address, caller, &rc) == GP_SERVED)
 		return rc;
-	known = gp_running() && gp_foreign_take(address, &entry);
+	known = gp_take_out(address, &entry);
 	if (known)
 		gp_tracer_free(address);
 	rc = gp_real()->cuMemFree_v2(address);
-	if (known && rc != CUDA_SUCCESS)
-		gp_foreign_add(address, &entry);
-	else if (known && entry.kind == GP_KIND_managed && follows())
+	gp_take_freed(known, address, &entry, rc);
+	if (rc == CUDA_SUCCESS && known && entry.kind == GP_KIND_managed &&
+	    follows())
 		gp_follow_managed();
 	return rc;
 }
@@ -303,12 +330,11 @@ static CUresult free_async(free_async_fn *real, CUdeviceptr address,
 		checked(pool, "a free in stream order");
 		return rc;
 	}
-	known = gp_running() && gp_foreign_take(address, &entry);
+	known = gp_take_out(address, &entry);
 	gp_work_begin(&work, id, stream, NULL, NULL);
 	rc = real(address, stream);
 	gp_work_end(&work, rc);
-	if (known && rc != CUDA_SUCCESS)
-		gp_foreign_add(address, &entry);
+	gp_take_freed(known, address, &entry, rc);
 	return rc;
 }
 

@@ -153,7 +153,7 @@ int gpupool_trim(int device, uint64_t *freed)
 	int rc = resolve(&device);
 
 	if (!rc && gp_running())
-		bytes = gp_context_trim(as_filter(device), UINT64_MAX);
+		bytes = gp_context_trim(as_filter(device), UINT64_MAX, NULL);
 	if (!rc && freed)
 		*freed = bytes;
 	errno = saved;

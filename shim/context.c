@@ -15,8 +15,10 @@
 #include "shim/context.h"
 #include "shim/follow.h"
 #include "shim/libraries.h"
+#include "shim/overhead.h"
 #include "shim/pool_config.h"
 #include "shim/state.h"
+#include "shim/take.h"
 #include "stats/log.h"
 #include "stats/sections.h"
 
@@ -304,6 +306,7 @@ static void gone(bool (*match)(const struct gp_context *, const void *),
 		if (pool)
 			retire(context);
 		context->pool = NULL;
+		context->cuda.gone = true;
 	}
 	pthread_mutex_unlock(&lock);
 	if (!context)
@@ -334,11 +337,25 @@ void gp_context_gone(CUcontext handle)
 		}
 	pthread_mutex_unlock(&lock);
 	gone(match_handle, &handle);
+	gp_take_context_gone(handle, -1, gp_context_was_created);
+	gp_overhead_gone(handle, -1);
 }
 
 void gp_context_primary_gone(CUdevice device)
 {
 	gone(match_primary, &device);
+	gp_take_context_gone(NULL, device, gp_context_was_created);
+	gp_overhead_gone(NULL, device);
+}
+
+bool gp_context_was_created(CUcontext handle)
+{
+	bool was;
+
+	pthread_mutex_lock(&lock);
+	was = was_created(handle);
+	pthread_mutex_unlock(&lock);
+	return was;
 }
 
 CUresult gp_context_capture_probe(const struct gp_context *context)
@@ -383,14 +400,15 @@ void gp_context_each(void (*visit)(struct gp_context *, void *), void *arg)
 	done();
 }
 
-uint64_t gp_context_trim(CUdevice device, uint64_t bytes)
+uint64_t gp_context_trim(CUdevice device, uint64_t bytes, CUcontext except)
 {
 	struct gp_context *list[MAX_CONTEXTS];
 	size_t n = borrow(list);
 	uint64_t freed = 0;
 
 	for (size_t i = 0; i < n && freed < bytes; i++)
-		if (device < 0 || list[i]->cuda.device == device)
+		if ((device < 0 || list[i]->cuda.device == device) &&
+		    list[i]->cuda.context != except)
 			freed += gp_pool_trim(list[i]->pool, bytes - freed);
 	done();
 	return freed;
@@ -452,10 +470,21 @@ void gp_context_reset_peak(void)
 	gp_context_each(reset_peak, NULL);
 }
 
-bool gp_context_made_room(CUresult rc)
+uint64_t gp_context_cached(CUdevice device)
 {
-	return __builtin_expect(rc == CUDA_ERROR_OUT_OF_MEMORY, 0) &&
-	       gp_running() && gp_context_trim(-1, UINT64_MAX) > 0;
+	struct gp_context *list[MAX_CONTEXTS];
+	size_t n = borrow(list);
+	struct gp_pool_stats stats;
+	uint64_t cached = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (list[i]->cuda.device != device)
+			continue;
+		gp_pool_get_stats(list[i]->pool, &stats);
+		cached += stats.cached_bytes;
+	}
+	done();
+	return cached;
 }
 
 void gp_context_tick(void)

@@ -51,9 +51,9 @@ void gp_context_primary_gone(CUdevice device);
  * it does for the real call. CUDA_SUCCESS when allowed. */
 CUresult gp_context_capture_probe(const struct gp_context *context);
 
-/* Trim every pool but `except` on `device` (all devices: -1). Returns the
- * bytes given back. */
-uint64_t gp_context_trim(CUdevice device, uint64_t bytes);
+/* Trim the pools on `device` (all devices: -1), but not that of `except` (may
+ * be NULL). Returns the bytes given back. */
+uint64_t gp_context_trim(CUdevice device, uint64_t bytes, CUcontext except);
 
 /* Give back up to `bytes` of what is cached on the device of that UUID, for
  * another process: no more than leaves `floor` of it, and only what is idle or
@@ -64,9 +64,11 @@ uint64_t gp_context_trim_for(const uint8_t uuid[16], uint64_t bytes,
 /* Peaks start again from what is now. */
 void gp_context_reset_peak(void);
 
-/* A call of the program answered `rc`. If that was for lack of memory and the
- * pools had cached memory, they gave it back: true, try the call once more. */
-bool gp_context_made_room(CUresult rc);
+/* What the pools on the device have cached, bytes. */
+uint64_t gp_context_cached(CUdevice device);
+
+/* Did the program make it itself (is it no primary context)? */
+bool gp_context_was_created(CUcontext context);
 
 /* Let every pool do its housekeeping. gpupool's own thread only. */
 void gp_context_tick(void);

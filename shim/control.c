@@ -42,7 +42,7 @@ static void trim(const char *argument, char *answer)
 		say(answer, "no size: %.40s (as 8GiB)", argument);
 		return;
 	}
-	given = gp_context_trim(-1, bytes);
+	given = gp_context_trim(-1, bytes, NULL);
 	gp_ledger_update(false);
 	say(answer, "ok gave back %s (%llu bytes)",
 	    gp_format_bytes(given, text, sizeof(text)),

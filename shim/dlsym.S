@@ -4,8 +4,8 @@
  * dlsym(RTLD_NEXT, name) answers "after the caller", and glibc takes the
  * caller from the return address: the real function must be reached by a jump,
  * with the program's own frame on top. A compiler does that at -O2 and not at
- * -O0 or under a sanitizer, hence assembly. Names that do not begin with "cu"
- * never enter C code, so that sanitizer runtimes can call dlsym before they
+ * -O0 or under a sanitizer, hence assembly. Names that begin neither with
+ * "cu" nor with "nv" never enter C code, so that sanitizer runtimes can call dlsym before they
  * are initialised themselves.
  *
  * gp_dlsym_real is filled by gp_dlsym_init() in dlsym.c.
@@ -22,9 +22,16 @@ dlsym:
 	testq %rsi, %rsi
 	je .Lreal
 	cmpb $'c', (%rsi)
-	jne .Lreal
+	jne .Lnv
 	cmpb $'u', 1(%rsi)
+	je .Lask
+	jmp .Lreal
+.Lnv:
+	cmpb $'n', (%rsi)
 	jne .Lreal
+	cmpb $'v', 1(%rsi)
+	jne .Lreal
+.Lask:
 	pushq %rdi
 	.cfi_adjust_cfa_offset 8
 	pushq %rsi
@@ -77,10 +84,18 @@ dlsym:
 	cbz x1, .Lreal
 	ldrb w9, [x1]
 	cmp w9, #'c'
-	b.ne .Lreal
+	b.ne .Lnv
 	ldrb w9, [x1, #1]
 	cmp w9, #'u'
+	b.eq .Lask
+	b .Lreal
+.Lnv:
+	cmp w9, #'n'
 	b.ne .Lreal
+	ldrb w9, [x1, #1]
+	cmp w9, #'v'
+	b.ne .Lreal
+.Lask:
 	stp x29, x30, [sp, #-32]!
 	.cfi_adjust_cfa_offset 32
 	.cfi_rel_offset x29, 0

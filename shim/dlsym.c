@@ -10,6 +10,7 @@
 #include "shim/hooks.h"
 #include "shim/libraries.h"
 #include "shim/names.h"
+#include "shim/nvml.h"
 #include "shim/state.h"
 
 typedef void *dlsym_fn(void *handle, const char *name);
@@ -52,10 +53,13 @@ void *gp_dlsym(void *handle, const char *name)
 	return (real ? real : gp_dlsym_init())(handle, name);
 }
 
-/* True for the driver's and the runtime's functions alone: neither curl_easy
- * nor cublasCreate goes any further. */
+/* True for the functions of the driver, of the runtime and of NVML alone:
+ * neither curl_easy nor cublasCreate goes any further. The name begins with
+ * "cu" or "nv". */
 static bool may_be_cuda(const char *name)
 {
+	if (name[0] == 'n')
+		return name[2] == 'm' && name[3] == 'l';
 	return (name[2] >= 'A' && name[2] <= 'Z') ||
 	       (name[2] == 'd' && name[3] == 'a');
 }
@@ -75,7 +79,8 @@ void *gp_dlsym_cuda(void *handle, const char *name, const void *caller)
 	if (handle == RTLD_DEFAULT || handle == RTLD_NEXT || !may_be_cuda(name))
 		return NULL;
 	kind = gp_name_find(name);
-	if (kind == GP_NAME_KNOWN || (kind == GP_NAME_OTHER && name[2] == 'd'))
+	if (kind == GP_NAME_KNOWN ||
+	    (kind == GP_NAME_OTHER && (name[0] == 'n' || name[2] == 'd')))
 		return NULL;
 	found = gp_dlsym(handle, name);
 	if (!found || !gp_may_intercept() || gp_is_driver_code(caller))
@@ -85,6 +90,8 @@ void *gp_dlsym_cuda(void *handle, const char *name, const void *caller)
 		gp_libraries_asked(caller);
 		gp_real_learn(found);
 		return gp_hook_of(found);
+	case GP_NAME_NVML:
+		return gp_nvml_hook_of(found, name);
 	case GP_NAME_RUNTIME:
 		return gp_runtime_hook_of(found, name);
 	default:

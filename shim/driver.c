@@ -8,8 +8,10 @@
 #include <time.h>
 
 #include "shim/capture.h"
+#include "shim/devices.h"
 #include "shim/driver_impl.h"
 #include "shim/neighbours.h"
+#include "shim/room.h"
 
 static __thread CUresult last_error;
 static __thread const char *last_call = "no call";
@@ -63,10 +65,16 @@ static int create(void *dev, uint64_t bytes, uint64_t *handle)
 {
 	const struct gp_cuda_driver *cuda = dev;
 	CUmemGenericAllocationHandle made;
-	int rc = gp_cuda_errno(
-		gp_real()->cuMemCreate(&made, bytes, &cuda->prop, 0),
-		"cuMemCreate");
+	int rc = gp_cuda_take(cuda, bytes);
+	CUresult result;
 
+	if (rc)
+		return rc;
+	result = gp_real()->cuMemCreate(&made, bytes, &cuda->prop, 0);
+	if (gp_cuda_others_gave(cuda, bytes, result))
+		result = gp_real()->cuMemCreate(&made, bytes, &cuda->prop, 0);
+	rc = gp_cuda_errno(result, "cuMemCreate");
+	gp_cuda_taken(cuda, bytes, rc);
 	if (!rc)
 		*handle = made;
 	return rc;
@@ -74,9 +82,11 @@ static int create(void *dev, uint64_t bytes, uint64_t *handle)
 
 static int release(void *dev, uint64_t handle, uint64_t bytes)
 {
-	(void)dev;
-	(void)bytes;
-	return gp_cuda_errno(gp_real()->cuMemRelease(handle), "cuMemRelease");
+	int rc = gp_cuda_errno(gp_real()->cuMemRelease(handle), "cuMemRelease");
+
+	if (!rc)
+		gp_cuda_gave(dev, bytes);
+	return rc;
 }
 
 static int map(void *dev, uint64_t va, uint64_t bytes, uint64_t handle)
@@ -138,6 +148,8 @@ static uint64_t make_room(void *dev, uint64_t bytes)
 {
 	const struct gp_cuda_driver *cuda = dev;
 
+	if (gp_room_limit_refused())
+		return 0; /* nobody else can help there */
 	return gp_neighbours_ask((const uint8_t *)cuda->uuid.bytes,
 				 cuda->driver.device, bytes);
 }
@@ -345,6 +357,7 @@ int gp_cuda_driver_init(struct gp_cuda_driver *cuda, CUcontext context,
 	cuda->driver.total_bytes = total;
 	if (real->cuDeviceGetUuid_v2(&cuda->uuid, device) != CUDA_SUCCESS)
 		memset(&cuda->uuid, 0, sizeof(cuda->uuid));
+	cuda->limit = gp_device_limit(device);
 	cuda->host_sees_all = attribute(
 		device,
 		CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);

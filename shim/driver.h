@@ -5,6 +5,7 @@
 #define GP_SHIM_DRIVER_H
 
 #include "pool/driver.h"
+#include "pool/limit.h"
 #include "shim/hooks.h"
 
 struct gp_cuda_driver {
@@ -13,6 +14,8 @@ struct gp_cuda_driver {
 	CUdevice device;
 	CUuuid uuid; /* of the device, or of its part (MIG); zeros: unknown */
 	CUmemAllocationProp prop; /* of every handle; immutable */
+	struct gp_limit *limit;   /* what the device may still give */
+	bool gone; /* the context, and with it its plain allocations */
 	/* Kernels and the host share all memory, by their page tables. */
 	bool host_sees_all;
 	/* See driver_wait.c; atomic. */

@@ -17,6 +17,17 @@ CUresult gp_cuda_in_context(const struct gp_cuda_driver *cuda,
 					     void *arg),
 			    void *arg);
 
+/* driver_limit.c. Before memory is asked of the driver: 0 or -ENOMEM. */
+int gp_cuda_take(const struct gp_cuda_driver *cuda, uint64_t bytes);
+/* After it; `rc` as the seam answers. */
+void gp_cuda_taken(const struct gp_cuda_driver *cuda, uint64_t bytes, int rc);
+/* It went back to the driver. */
+void gp_cuda_gave(const struct gp_cuda_driver *cuda, uint64_t bytes);
+/* The driver answered `result`. If that was for lack of memory and others than
+ * this pool could give some back: true, ask once more. */
+bool gp_cuda_others_gave(const struct gp_cuda_driver *cuda, uint64_t bytes,
+			 CUresult result);
+
 /* Plain allocations, and waiting for the context: driver_wait.c. */
 int gp_cuda_segment_alloc(void *dev, uint64_t bytes, uint64_t *va);
 int gp_cuda_segment_free(void *dev, uint64_t va, uint64_t bytes);

@@ -26,9 +26,16 @@ static CUresult alloc_body(const struct gp_real *real, void *arg)
 int gp_cuda_segment_alloc(void *dev, uint64_t bytes, uint64_t *va)
 {
 	struct segment segment = {.bytes = bytes};
-	int rc = gp_cuda_errno(gp_cuda_in_context(dev, alloc_body, &segment),
-			       "cuMemAlloc_v2");
+	int rc = gp_cuda_take(dev, bytes);
+	CUresult result;
 
+	if (rc)
+		return rc;
+	result = gp_cuda_in_context(dev, alloc_body, &segment);
+	if (gp_cuda_others_gave(dev, bytes, result))
+		result = gp_cuda_in_context(dev, alloc_body, &segment);
+	rc = gp_cuda_errno(result, "cuMemAlloc_v2");
+	gp_cuda_taken(dev, bytes, rc);
 	if (!rc)
 		*va = segment.address;
 	return rc;
@@ -83,9 +90,12 @@ int gp_cuda_segment_free(void *dev, uint64_t va, uint64_t bytes)
 {
 	struct segment segment = {.bytes = bytes, .address = va};
 	struct gp_ease e = gp_ease();
+	const struct gp_cuda_driver *cuda = dev;
 	CUresult rc = give(dev, &segment);
 
 	gp_unease(&e);
+	if (rc == CUDA_SUCCESS || cuda->gone)
+		gp_cuda_gave(cuda, bytes);
 	return gp_cuda_errno(rc, "cuMemFree_v2");
 }
 

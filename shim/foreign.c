@@ -88,15 +88,19 @@ static void erase(struct slot *slot)
 	used--;
 }
 
-void gp_foreign_add(uint64_t key, const struct gp_foreign *entry)
+bool gp_foreign_add(uint64_t key, const struct gp_foreign *entry,
+		    struct gp_foreign *before)
 {
 	int saved = errno;
-	struct gp_foreign before;
+	struct gp_foreign old;
 	bool entered = false;
 
+	if (before)
+		before->refs = 0;
 	if (!key)
-		return;
-	gp_foreign_take(key, &before);
+		return false;
+	if (gp_foreign_take(key, &old) && before)
+		*before = old;
 	pthread_mutex_lock(&lock);
 	if ((used + 1) * 4 <= capacity * 3 || grow()) {
 		put(key, entry);
@@ -106,6 +110,7 @@ void gp_foreign_add(uint64_t key, const struct gp_foreign *entry)
 	if (entered)
 		gp_kind_add(entry->kind, entry->bytes);
 	errno = saved;
+	return entered;
 }
 
 bool gp_foreign_take(uint64_t key, struct gp_foreign *entry)
@@ -127,7 +132,7 @@ bool gp_foreign_take(uint64_t key, struct gp_foreign *entry)
 	return true;
 }
 
-void gp_foreign_ref(uint64_t key)
+bool gp_foreign_ref(uint64_t key)
 {
 	struct slot *slot;
 
@@ -136,35 +141,60 @@ void gp_foreign_ref(uint64_t key)
 	if (slot)
 		slot->entry.refs++;
 	pthread_mutex_unlock(&lock);
+	return slot != NULL;
 }
 
-void gp_foreign_unref(uint64_t key)
+bool gp_foreign_unref(uint64_t key, struct gp_foreign *entry)
 {
-	struct gp_foreign entry = {0};
 	struct slot *slot;
 	bool last = false;
 
 	pthread_mutex_lock(&lock);
 	slot = find(key);
 	if (slot && --slot->entry.refs == 0) {
-		entry = slot->entry;
+		*entry = slot->entry;
 		erase(slot);
 		last = true;
 	}
 	pthread_mutex_unlock(&lock);
 	if (last)
-		gp_kind_sub(entry.kind, entry.bytes);
+		gp_kind_sub(entry->kind, entry->bytes);
+	return last;
 }
 
-uint64_t gp_foreign_bytes(uint64_t key)
+/* The first entry from slot *at on that matches. */
+static bool take_match(size_t *at,
+		       bool (*match)(const struct gp_foreign *, const void *),
+		       const void *arg, struct gp_foreign *entry)
 {
-	uint64_t bytes = 0;
-	struct slot *slot;
+	bool found = false;
 
 	pthread_mutex_lock(&lock);
-	slot = find(key);
-	if (slot)
-		bytes = slot->entry.bytes;
+	for (; *at < capacity && !found; ++*at) {
+		if (!slots[*at].key || !match(&slots[*at].entry, arg))
+			continue;
+		found = true;
+		*entry = slots[*at].entry;
+		erase(&slots[*at]);
+		break; /* another may stand there now */
+	}
 	pthread_mutex_unlock(&lock);
-	return bytes;
+	return found;
+}
+
+void gp_foreign_forget(bool (*match)(const struct gp_foreign *, const void *),
+		       const void *arg,
+		       void (*dropped)(const struct gp_foreign *))
+{
+	struct gp_foreign entry;
+
+	/* Twice: a deletion may move an entry from the end to before it. */
+	for (int round = 0; round < 2; round++) {
+		size_t at = 0;
+
+		while (take_match(&at, match, arg, &entry)) {
+			gp_kind_sub(entry.kind, entry.bytes);
+			dropped(&entry);
+		}
+	}
 }

@@ -1,6 +1,6 @@
 /*
  * Memory that the program took without the pool, by address or handle, so that
- * a free can be counted under the right kind.
+ * a free can be counted under the right kind and taken off the right ledger.
  */
 #ifndef GP_SHIM_FOREIGN_H
 #define GP_SHIM_FOREIGN_H
@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "pool/limit.h"
 #include "stats/kinds.h"
 
 struct gp_foreign {
@@ -16,24 +17,37 @@ struct gp_foreign {
 	uint64_t handle; /* mappings: the handle that is mapped, else 0 */
 	uint32_t refs;   /* handles: holders and mappings; else 1 */
 	uint64_t mapped; /* mappings: bytes mapped (counted by the handle) */
+
+	/* What take.h and async.h need. */
+	int device;              /* whose memory it is; -1: no device's */
+	uint64_t context;        /* goes with this CUcontext; 0: with none */
+	struct gp_limit *limit;  /* where it was charged; NULL: nowhere */
+	struct gp_charge charge; /* and how */
+	void *pool;              /* stream-ordered: its pool, see async.c */
 };
 
 /* Enter `key` (device address, host address, handle) and count it. An entry
- * already there is replaced: its owner must have freed it unseen.
- * Thread-safe; preserves errno. Without memory for the table it is not
- * entered, and not counted. */
-void gp_foreign_add(uint64_t key, const struct gp_foreign *entry);
+ * already there is replaced: its owner must have freed it unseen; then *before
+ * is what it was, else its refs are 0. `before` may be NULL. Thread-safe;
+ * preserves errno. False: without memory for the table it is not entered, and
+ * not counted. */
+bool gp_foreign_add(uint64_t key, const struct gp_foreign *entry,
+		    struct gp_foreign *before);
 
 /* Take `key` out and stop counting it. False if unknown. Take it out before
  * the real free: the address may come back at once on another thread. */
 bool gp_foreign_take(uint64_t key, struct gp_foreign *entry);
 
-/* One more or one less reference to a handle; the entry goes (and stops being
- * counted) with the last. Unknown keys are ignored. */
-void gp_foreign_ref(uint64_t key);
-void gp_foreign_unref(uint64_t key);
+/* One more reference to a handle. False: unknown. */
+bool gp_foreign_ref(uint64_t key);
+/* One less. True: it was the last, the entry is gone (and no longer counted)
+ * and *entry is what it was. Unknown keys are ignored. */
+bool gp_foreign_unref(uint64_t key, struct gp_foreign *entry);
 
-/* Size of the entry at `key`; 0 if unknown. */
-uint64_t gp_foreign_bytes(uint64_t key);
+/* Takes out, and stops counting, all that `match` says; `dropped` is called
+ * for each, with no lock held. */
+void gp_foreign_forget(bool (*match)(const struct gp_foreign *, const void *),
+		       const void *arg,
+		       void (*dropped)(const struct gp_foreign *));
 
 #endif

@@ -15,6 +15,7 @@
 
 #include "conf/conf.h"
 #include "shim/context.h"
+#include "shim/devices.h"
 #include "shim/control.h"
 #include "shim/state.h"
 #include "stats/bell.h"
@@ -111,6 +112,7 @@ static struct gp_ledger_device *device_of(const struct gp_report_pool *pool)
 static void add_pool(const struct gp_report_pool *pool, uint64_t now)
 {
 	struct gp_ledger_device *device = device_of(pool);
+	struct gp_limit_stats limit;
 	struct gp_pool_stats *to;
 
 	if (!device)
@@ -126,9 +128,14 @@ static void add_pool(const struct gp_report_pool *pool, uint64_t now)
 	device->total_bytes = pool->total_bytes;
 	if (pool->free_bytes != GP_UNKNOWN)
 		device->free_bytes = pool->free_bytes;
-	device->limit_bytes = UINT64_MAX;
-	device->context_bytes = UINT64_MAX;
-	device->outside_bytes = UINT64_MAX;
+	gp_limit_get(gp_device_limit(pool->device), &limit);
+	device->limit_bytes = limit.cap;
+	/* Measured only where there is a limit. */
+	device->context_bytes = limit.part[GP_PART_context]
+					? limit.part[GP_PART_context]
+					: UINT64_MAX;
+	device->outside_bytes = limit.held - limit.part[GP_PART_pool] -
+				limit.part[GP_PART_context];
 	device->reserve_floor_bytes = gp_settings()->reserve_floor;
 	gp_pool_stats_add(to, &pool->stats);
 }

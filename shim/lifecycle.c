@@ -4,43 +4,85 @@
  */
 #include "shim/context.h"
 #include "shim/hooks.h"
+#include "shim/overhead.h"
+#include "shim/room.h"
 #include "shim/state.h"
 
-static CUresult created(CUresult rc, const CUcontext *context)
+static CUresult created(struct gp_overhead *overhead, CUresult rc,
+			const CUcontext *context)
 {
 	if (rc == CUDA_SUCCESS && gp_may_intercept())
 		gp_context_created(*context);
+	gp_overhead_end(overhead, rc, rc == CUDA_SUCCESS ? *context : NULL);
 	return rc;
 }
 
 CUresult cuCtxCreate(CUcontext *context, unsigned flags, CUdevice device)
 {
-	return created(gp_real()->cuCtxCreate(context, flags, device), context);
+	struct gp_overhead overhead;
+	CUresult rc;
+
+	gp_overhead_begin(&overhead, device, false);
+	rc = gp_real()->cuCtxCreate(context, flags, device);
+	if (gp_room_made_on(device, rc))
+		rc = gp_real()->cuCtxCreate(context, flags, device);
+	return created(&overhead, rc, context);
 }
 
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device)
 {
-	return created(gp_real()->cuCtxCreate_v2(context, flags, device),
-		       context);
+	struct gp_overhead overhead;
+	CUresult rc;
+
+	gp_overhead_begin(&overhead, device, false);
+	rc = gp_real()->cuCtxCreate_v2(context, flags, device);
+	if (gp_room_made_on(device, rc))
+		rc = gp_real()->cuCtxCreate_v2(context, flags, device);
+	return created(&overhead, rc, context);
 }
 
 CUresult cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *params,
 			int number, unsigned flags, CUdevice device)
 {
-	return created(gp_real()->cuCtxCreate_v3(context, params, number, flags,
-						 device),
-		       context);
+	struct gp_overhead overhead;
+	CUresult rc;
+
+	gp_overhead_begin(&overhead, device, false);
+	rc = gp_real()->cuCtxCreate_v3(context, params, number, flags, device);
+	if (gp_room_made_on(device, rc))
+		rc = gp_real()->cuCtxCreate_v3(context, params, number, flags,
+					       device);
+	return created(&overhead, rc, context);
 }
 
 #if CUDA_VERSION >= 12050
 CUresult cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params,
 			unsigned flags, CUdevice device)
 {
-	return created(
-		gp_real()->cuCtxCreate_v4(context, params, flags, device),
-		context);
+	struct gp_overhead overhead;
+	CUresult rc;
+
+	gp_overhead_begin(&overhead, device, false);
+	rc = gp_real()->cuCtxCreate_v4(context, params, flags, device);
+	if (gp_room_made_on(device, rc))
+		rc = gp_real()->cuCtxCreate_v4(context, params, flags, device);
+	return created(&overhead, rc, context);
 }
 #endif
+
+/* Made by the first who retains it. */
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+	struct gp_overhead overhead;
+	CUresult rc;
+
+	gp_overhead_begin(&overhead, device, true);
+	rc = gp_real()->cuDevicePrimaryCtxRetain(context, device);
+	if (gp_room_made_on(device, rc))
+		rc = gp_real()->cuDevicePrimaryCtxRetain(context, device);
+	gp_overhead_end(&overhead, rc, NULL);
+	return rc;
+}
 
 static CUresult destroyed(CUresult rc, CUcontext context)
 {

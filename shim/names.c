@@ -16,6 +16,7 @@ static const struct {
 } rows[] = {
 #define GP_HOOK(name)    {#name, GP_NAME_HOOKED},
 #define GP_RUNTIME(name) {#name, GP_NAME_RUNTIME},
+#define GP_NVML(name)    {#name, GP_NAME_NVML},
 #include "shim/hooks.def"
 /* A hooked name may come again: the first row is found. */
 #define GP_WORK_KNOWN(name) {#name, GP_NAME_KNOWN},

@@ -12,6 +12,7 @@ enum gp_name {
 	GP_NAME_OTHER,  /* no entry point, or one that gpupool is too old for */
 	GP_NAME_KNOWN,  /* of the driver, forwarded unseen */
 	GP_NAME_HOOKED, /* of the driver, with a body of ours */
+	GP_NAME_NVML,   /* of NVML, with a body of ours */
 	GP_NAME_RUNTIME, /* of the runtime, with a body of ours */
 };
 

@@ -19,7 +19,9 @@
 #include <unistd.h>
 
 #include "conf/conf.h"
+#include "shim/async.h"
 #include "shim/context.h"
+#include "shim/devices.h"
 #include "shim/hooks.h"
 #include "shim/ledger.h"
 #include "shim/libraries.h"
@@ -131,6 +133,20 @@ static void fill_notes(struct gp_report *report)
 	report->num_notes = n;
 }
 
+/* What counts against the limits. The driver's own pools say what they reserve
+ * only when they are asked. */
+static void fill_devices(struct gp_report *report, bool ask_driver)
+{
+	report->num_devices =
+		gp_devices_report(report->devices, GP_REPORT_MAX_DEVICES);
+	for (size_t i = 0; ask_driver && i < report->num_devices; i++)
+		gp_async_refresh(report->devices[i].device);
+	if (ask_driver)
+		report->num_devices = gp_devices_report(report->devices,
+							GP_REPORT_MAX_DEVICES);
+	gp_limit_get(gp_host_limit(), &report->host);
+}
+
 /* The figures of this moment. Caller holds report_lock. */
 static void fill_report(struct gp_report *report, enum gp_report_reason reason)
 {
@@ -158,6 +174,7 @@ static void fill_report(struct gp_report *report, enum gp_report_reason reason)
 	for (int i = 0; i < GP_KIND_COUNT; i++)
 		gp_kind_get((enum gp_kind)i, &report->kinds[i]);
 	report->num_sections = gp_mark_sections(report->sections);
+	fill_devices(report, reason != GP_REPORT_EXIT);
 	report->num_settings = fill_settings(settings);
 	report->settings = settings;
 	fill_notes(report);
@@ -221,9 +238,16 @@ static void report_dir(char *dir, size_t size)
 static char last_path[2 * PATH_MAX + 64];
 static int last_rc;
 
+/* The request that a report is about. */
+struct oom {
+	uint64_t bytes;
+	int device;
+	const char *call;
+	bool limit;
+};
+
 static void write_report(enum gp_report_reason reason, unsigned sequence,
-			 uint64_t oom_bytes, int oom_device,
-			 const char *oom_call)
+			 const struct oom *oom)
 {
 	static struct gp_report report; /* too large for a thread's stack */
 	static char dir[2 * PATH_MAX];
@@ -233,9 +257,13 @@ static void write_report(enum gp_report_reason reason, unsigned sequence,
 	pthread_mutex_lock(&report_lock);
 	fill_report(&report, reason);
 	report.sequence = sequence;
-	report.oom_bytes = oom_bytes;
-	report.oom_device = oom_device;
-	strncpy(report.oom_call, oom_call, sizeof(report.oom_call) - 1);
+	if (oom) {
+		report.oom_bytes = oom->bytes;
+		report.oom_device = oom->device;
+		report.oom_by_limit = oom->limit;
+		strncpy(report.oom_call, oom->call,
+			sizeof(report.oom_call) - 1);
+	}
 	report_dir(dir, sizeof(dir));
 	rc = gp_report_write(&report, dir, last_path, sizeof(last_path));
 	last_rc = rc;
@@ -299,10 +327,10 @@ static void serve_requests(void)
 {
 	while (served != __atomic_load_n(&signals_wanted, __ATOMIC_RELAXED)) {
 		served++;
-		write_report(GP_REPORT_SIGNAL, served + on_request, 0, 0, "");
+		write_report(GP_REPORT_SIGNAL, served + on_request, NULL);
 	}
 	if (__atomic_exchange_n(&exit_wanted, 0, __ATOMIC_ACQUIRE)) {
-		write_report(GP_REPORT_EXIT, 0, 0, 0, "");
+		write_report(GP_REPORT_EXIT, 0, NULL);
 		gp_ledger_update(false);
 		sem_post(&exit_done);
 	} else {
@@ -315,7 +343,7 @@ int gp_reporter_now(char *path, size_t size)
 	int rc;
 
 	on_request++;
-	write_report(GP_REPORT_SIGNAL, served + on_request, 0, 0, "");
+	write_report(GP_REPORT_SIGNAL, served + on_request, NULL);
 	pthread_mutex_lock(&report_lock);
 	snprintf(path, size, "%s", last_path);
 	rc = last_rc;
@@ -418,12 +446,13 @@ void gp_reporter_start(void)
 		gp_warn("no report after quick_exit: no room for its handler");
 }
 
-void gp_reporter_oom(uint64_t bytes, int device, const char *call)
+void gp_reporter_oom(uint64_t bytes, int device, const char *call, bool limit)
 {
 	/* Synchronization: atomic. Programs such as PyTorch recover from
 	 * thousands of these; a person reads the first ones. */
 	static unsigned reports;
 	static uint64_t last;
+	const struct oom oom = {bytes, device, call, limit};
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 	uint64_t before = __atomic_load_n(&last, __ATOMIC_RELAXED);
 	unsigned n;
@@ -435,7 +464,7 @@ void gp_reporter_oom(uint64_t bytes, int device, const char *call)
 		return;
 	n = __atomic_add_fetch(&reports, 1, __ATOMIC_RELAXED);
 	if (n <= MAX_OOM_REPORTS)
-		write_report(GP_REPORT_OOM, n, bytes, device, call);
+		write_report(GP_REPORT_OOM, n, &oom);
 }
 
 /* ---- the end --------------------------------------------------------------------- */
@@ -457,7 +486,7 @@ static void at_exit(void)
 		while (sem_timedwait(&exit_done, &until) && errno == EINTR)
 			;
 	} else {
-		write_report(GP_REPORT_EXIT, 0, 0, 0, "");
+		write_report(GP_REPORT_EXIT, 0, NULL);
 		gp_ledger_update(false);
 	}
 	gp_file_end();

@@ -15,9 +15,9 @@
 void gp_reporter_start(void);
 
 /* An allocation of `bytes` on `device` by `call` ("cuMemAlloc_v2") failed for
- * lack of memory. Writes a report unless one was just written. May take
+ * lack of memory; `limit`: it was the limit that refused it. Writes a report unless one was just written. May take
  * milliseconds; called with no lock held. */
-void gp_reporter_oom(uint64_t bytes, int device, const char *call);
+void gp_reporter_oom(uint64_t bytes, int device, const char *call, bool limit);
 
 /* Writes a report now; its path, also if that fails. 0 or -errno. gpupool's own
  * thread. */

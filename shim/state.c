@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "conf/conf.h"
+#include "shim/devices.h"
 #include "shim/ledger.h"
 #include "shim/program.h"
 #include "shim/reporter.h"
@@ -30,7 +31,8 @@ static char start_dir[PATH_MAX];
 static char xdg_runtime_dir[PATH_MAX]; /* "" : none that can be used */
 static uint64_t start_time;
 static struct gp_conf settings;
-static bool wanted; /* the settings switch gpupool on in this program */
+static bool wanted;  /* the settings switch gpupool on in this program */
+static bool limited; /* and hold it to a limit */
 static char note_text[GP_MAX_NOTES][1024];
 static const char *note_list[GP_MAX_NOTES];
 static size_t num_notes;
@@ -57,6 +59,23 @@ static void take_note(void *arg, const char *sentence)
 	num_notes++;
 }
 
+/* Rather nothing than more than was meant. */
+static void refuse_memory(void)
+{
+	take_note(NULL, "no device memory for this program, because a limit "
+			"was given that cannot be read; on_bad_limit:continue "
+			"lets it run without");
+}
+
+static bool limits(const struct gp_conf *conf)
+{
+	for (unsigned i = 0; i < GP_CONF_DEVICES; i++)
+		if (gp_conf_limit(conf, i) != UINT64_MAX ||
+		    gp_conf_fraction(conf, i) < 1.0)
+			return true;
+	return conf->limit_is_bad;
+}
+
 /* Once, and as early as anybody asks: other libraries' constructors may look
  * symbols up before ours has run. The program may change its directory and
  * environment later. */
@@ -78,6 +97,9 @@ static void load(void)
 		gp_conf_parse(getenv("GPUPOOL_CONF"), &settings, take_note,
 			      NULL);
 		wanted = settings.enabled && gp_program_is_meant(&settings);
+		limited = limits(&settings);
+		if (settings.limit_is_bad)
+			refuse_memory();
 		/* Work is watched from the first submission on, also where
 		 * nothing is looked up; there may be some before the first
 		 * memory call. */
@@ -106,6 +128,11 @@ bool gp_may_intercept(void)
 	       __atomic_load_n(&gp_phase_now, __ATOMIC_RELAXED) != GP_OFF;
 }
 
+bool gp_may_limit(void)
+{
+	return gp_may_intercept() && limited;
+}
+
 /* The child of a fork cannot use CUDA (the driver answers "not initialised"):
  * it forwards everything and reports nothing. It may exec. */
 static void after_fork_in_child(void)
@@ -121,6 +148,8 @@ static void configure(void)
 		gp_warn("%s", note_list[i]);
 	gp_log_quiet(settings.quiet);
 	gp_checking = settings.check;
+	if (limited)
+		gp_devices_have_caps();
 	owner_pid = getpid();
 	pthread_atfork(NULL, NULL, after_fork_in_child);
 	gp_ledger_start(xdg_runtime_dir);

@@ -44,6 +44,10 @@ static inline bool gp_running(void)
  * symbol lookups. */
 bool gp_may_intercept(void);
 
+/* True if the settings hold the process to a limit, or have one that cannot be
+ * read. Starts nothing. Thread-safe. */
+bool gp_may_limit(void);
+
 /* The setting `check`. Immutable once gp_active() was true. */
 extern bool gp_checking;
 

@@ -4,6 +4,8 @@
  * `make work-table`. The layout is the script's too.
  */
 /* clang-format off */
+#include "shim/async.h"
+#include "shim/room.h"
 #include "shim/work.h"
 #include "shim/work_bounds.h"
 
@@ -64,6 +66,8 @@ CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags)
 
 	gp_work_begin(&work, GP_WORK_ID_cuEventCreate, NULL, phEvent, NULL);
 	rc = gp_real()->cuEventCreate(phEvent, Flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuEventCreate(phEvent, Flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -194,7 +198,10 @@ CUresult cuGraphLaunch(CUgraphExec hGraph, CUstream hStream)
 
 	gp_work_begin(&work, GP_WORK_ID_cuGraphLaunch, hStream, hGraph, NULL);
 	rc = gp_real()->cuGraphLaunch(hGraph, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuGraphLaunch(hGraph, hStream);
 	gp_work_end(&work, rc);
+	gp_graph_launched(rc);
 	return rc;
 }
 
@@ -206,7 +213,10 @@ CUresult cuGraphLaunch_ptsz(CUgraphExec hGraphExec, CUstream hStream)
 	gp_work_begin(&work, GP_WORK_ID_cuGraphLaunch_ptsz, hStream, hGraphExec,
 		      NULL);
 	rc = gp_real()->cuGraphLaunch_ptsz(hGraphExec, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuGraphLaunch_ptsz(hGraphExec, hStream);
 	gp_work_end(&work, rc);
+	gp_graph_launched(rc);
 	return rc;
 }
 
@@ -217,6 +227,8 @@ CUresult cuGraphUpload(CUgraphExec hGraph, CUstream hStream)
 
 	gp_work_begin(&work, GP_WORK_ID_cuGraphUpload, hStream, NULL, NULL);
 	rc = gp_real()->cuGraphUpload(hGraph, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuGraphUpload(hGraph, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -229,6 +241,8 @@ CUresult cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hStream)
 	gp_work_begin(&work, GP_WORK_ID_cuGraphUpload_ptsz, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuGraphUpload_ptsz(hGraphExec, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuGraphUpload_ptsz(hGraphExec, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -242,6 +256,9 @@ CUresult cuGraphicsMapResources(unsigned int count,
 	gp_work_begin(&work, GP_WORK_ID_cuGraphicsMapResources, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuGraphicsMapResources(count, resources, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuGraphicsMapResources(count, resources,
+						       hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -256,6 +273,9 @@ CUresult cuGraphicsMapResources_ptsz(unsigned int count,
 	gp_work_begin(&work, GP_WORK_ID_cuGraphicsMapResources_ptsz, hStream,
 		      NULL, NULL);
 	rc = gp_real()->cuGraphicsMapResources_ptsz(count, resources, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuGraphicsMapResources_ptsz(count, resources,
+							    hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -270,6 +290,9 @@ CUresult cuGraphicsUnmapResources(unsigned int count,
 	gp_work_begin(&work, GP_WORK_ID_cuGraphicsUnmapResources, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuGraphicsUnmapResources(count, resources, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuGraphicsUnmapResources(count, resources,
+							 hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -285,6 +308,9 @@ CUresult cuGraphicsUnmapResources_ptsz(unsigned int count,
 		      NULL, NULL);
 	rc = gp_real()->cuGraphicsUnmapResources_ptsz(count, resources,
 						      hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuGraphicsUnmapResources_ptsz(count, resources,
+							      hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -314,6 +340,9 @@ CUresult cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx,
 		      NULL);
 	rc = gp_real()->cuGreenCtxStreamCreate(phStream, greenCtx, flags,
 					       priority);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuGreenCtxStreamCreate(phStream, greenCtx,
+						       flags, priority);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -341,6 +370,8 @@ CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
 	gp_work_begin(&work, GP_WORK_ID_cuIpcOpenEventHandle, NULL, phEvent,
 		      NULL);
 	rc = gp_real()->cuIpcOpenEventHandle(phEvent, handle);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuIpcOpenEventHandle(phEvent, handle);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -352,6 +383,8 @@ CUresult cuLaunch(CUfunction f)
 
 	gp_work_begin(&work, GP_WORK_ID_cuLaunch, NULL, NULL, NULL);
 	rc = gp_real()->cuLaunch(f);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuLaunch(f);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -374,6 +407,13 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX,
 						  blockDimY, blockDimZ,
 						  sharedMemBytes, hStream,
 						  kernelParams);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuLaunchCooperativeKernel(f, gridDimX, gridDimY,
+							  gridDimZ, blockDimX,
+							  blockDimY, blockDimZ,
+							  sharedMemBytes,
+							  hStream,
+							  kernelParams);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -397,6 +437,16 @@ CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gridDimX,
 						       blockDimY, blockDimZ,
 						       sharedMemBytes, hStream,
 						       kernelParams);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuLaunchCooperativeKernel_ptsz(f, gridDimX,
+							       gridDimY,
+							       gridDimZ,
+							       blockDimX,
+							       blockDimY,
+							       blockDimZ,
+							       sharedMemBytes,
+							       hStream,
+							       kernelParams);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -408,6 +458,8 @@ CUresult cuLaunchGrid(CUfunction f, int grid_width, int grid_height)
 
 	gp_work_begin(&work, GP_WORK_ID_cuLaunchGrid, NULL, NULL, NULL);
 	rc = gp_real()->cuLaunchGrid(f, grid_width, grid_height);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuLaunchGrid(f, grid_width, grid_height);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -420,6 +472,9 @@ CUresult cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height,
 
 	gp_work_begin(&work, GP_WORK_ID_cuLaunchGridAsync, hStream, NULL, NULL);
 	rc = gp_real()->cuLaunchGridAsync(f, grid_width, grid_height, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuLaunchGridAsync(f, grid_width, grid_height,
+						  hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -431,6 +486,8 @@ CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
 
 	gp_work_begin(&work, GP_WORK_ID_cuLaunchHostFunc, hStream, NULL, NULL);
 	rc = gp_real()->cuLaunchHostFunc(hStream, fn, userData);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuLaunchHostFunc(hStream, fn, userData);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -443,6 +500,8 @@ CUresult cuLaunchHostFunc_ptsz(CUstream hStream, CUhostFn fn, void *userData)
 	gp_work_begin(&work, GP_WORK_ID_cuLaunchHostFunc_ptsz, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuLaunchHostFunc_ptsz(hStream, fn, userData);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuLaunchHostFunc_ptsz(hStream, fn, userData);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -461,6 +520,11 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX,
 				       blockDimX, blockDimY, blockDimZ,
 				       sharedMemBytes, hStream, kernelParams,
 				       extra);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ,
+					       blockDimX, blockDimY, blockDimZ,
+					       sharedMemBytes, hStream,
+					       kernelParams, extra);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -474,6 +538,9 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f,
 	gp_work_begin(&work, GP_WORK_ID_cuLaunchKernelEx,
 		      config ? config->hStream : NULL, NULL, NULL);
 	rc = gp_real()->cuLaunchKernelEx(config, f, kernelParams, extra);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuLaunchKernelEx(config, f, kernelParams,
+						 extra);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -487,6 +554,9 @@ CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f,
 	gp_work_begin(&work, GP_WORK_ID_cuLaunchKernelEx_ptsz,
 		      config ? config->hStream : NULL, NULL, NULL);
 	rc = gp_real()->cuLaunchKernelEx_ptsz(config, f, kernelParams, extra);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuLaunchKernelEx_ptsz(config, f, kernelParams,
+						      extra);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -507,6 +577,12 @@ CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gridDimX,
 					    blockDimX, blockDimY, blockDimZ,
 					    sharedMemBytes, hStream,
 					    kernelParams, extra);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuLaunchKernel_ptsz(f, gridDimX, gridDimY,
+						    gridDimZ, blockDimX,
+						    blockDimY, blockDimZ,
+						    sharedMemBytes, hStream,
+						    kernelParams, extra);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -523,6 +599,10 @@ CUresult cuMemBatchDecompressAsync(CUmemDecompressParams *paramsArray,
 		      NULL);
 	rc = gp_real()->cuMemBatchDecompressAsync(paramsArray, count, flags,
 						  errorIndex, stream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemBatchDecompressAsync(paramsArray, count,
+							  flags, errorIndex,
+							  stream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -539,6 +619,11 @@ CUresult cuMemBatchDecompressAsync_ptsz(CUmemDecompressParams *paramsArray,
 	rc = gp_real()->cuMemBatchDecompressAsync_ptsz(paramsArray, count,
 						       flags, errorIndex,
 						       stream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemBatchDecompressAsync_ptsz(paramsArray,
+							       count, flags,
+							       errorIndex,
+							       stream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -563,6 +648,10 @@ CUresult cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes,
 							  prefetchLocIdxs,
 							  numPrefetchLocs,
 							  flags, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemDiscardAndPrefetchBatchAsync(
+			dptrs, sizes, count, prefetchLocs, prefetchLocIdxs,
+			numPrefetchLocs, flags, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -586,6 +675,10 @@ CUresult cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs,
 							       prefetchLocIdxs,
 							       numPrefetchLocs,
 							       flags, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemDiscardAndPrefetchBatchAsync_ptsz(
+			dptrs, sizes, count, prefetchLocs, prefetchLocIdxs,
+			numPrefetchLocs, flags, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -600,6 +693,9 @@ CUresult cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count,
 		      NULL);
 	rc = gp_real()->cuMemDiscardBatchAsync(dptrs, sizes, count, flags,
 					       hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemDiscardBatchAsync(dptrs, sizes, count,
+						       flags, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -615,6 +711,9 @@ CUresult cuMemDiscardBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes,
 		      NULL, NULL);
 	rc = gp_real()->cuMemDiscardBatchAsync_ptsz(dptrs, sizes, count, flags,
 						    hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemDiscardBatchAsync_ptsz(dptrs, sizes, count,
+							    flags, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -629,6 +728,8 @@ CUresult cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, unsigned int count,
 	gp_work_begin(&work, GP_WORK_ID_cuMemMapArrayAsync, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemMapArrayAsync(mapInfoList, count, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemMapArrayAsync(mapInfoList, count, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -642,6 +743,9 @@ CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo *mapInfoList,
 	gp_work_begin(&work, GP_WORK_ID_cuMemMapArrayAsync_ptsz, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemMapArrayAsync_ptsz(mapInfoList, count, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemMapArrayAsync_ptsz(mapInfoList, count,
+							hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -655,6 +759,9 @@ CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count,
 	gp_work_begin(&work, GP_WORK_ID_cuMemPrefetchAsync, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemPrefetchAsync(devPtr, count, dstDevice, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemPrefetchAsync(devPtr, count, dstDevice,
+						   hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -669,6 +776,9 @@ CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr devPtr, size_t count,
 		      NULL);
 	rc = gp_real()->cuMemPrefetchAsync_ptsz(devPtr, count, dstDevice,
 						hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemPrefetchAsync_ptsz(devPtr, count,
+							dstDevice, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -685,6 +795,9 @@ CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count,
 		      NULL);
 	rc = gp_real()->cuMemPrefetchAsync_v2(devPtr, count, location, flags,
 					      hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemPrefetchAsync_v2(devPtr, count, location,
+						      flags, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -700,6 +813,10 @@ CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr devPtr, size_t count,
 		      NULL, NULL);
 	rc = gp_real()->cuMemPrefetchAsync_v2_ptsz(devPtr, count, location,
 						   flags, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemPrefetchAsync_v2_ptsz(devPtr, count,
+							   location, flags,
+							   hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -721,6 +838,12 @@ CUresult cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes,
 						prefetchLocs, prefetchLocIdxs,
 						numPrefetchLocs, flags,
 						hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemPrefetchBatchAsync(dptrs, sizes, count,
+							prefetchLocs,
+							prefetchLocIdxs,
+							numPrefetchLocs, flags,
+							hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -742,6 +865,13 @@ CUresult cuMemPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes,
 						     prefetchLocIdxs,
 						     numPrefetchLocs, flags,
 						     hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemPrefetchBatchAsync_ptsz(dptrs, sizes,
+							     count,
+							     prefetchLocs,
+							     prefetchLocIdxs,
+							     numPrefetchLocs,
+							     flags, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -757,6 +887,8 @@ CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)
 		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy(dst, src, ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpy(dst, src, ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -768,6 +900,8 @@ CUresult cuMemcpy2D(const CUDA_MEMCPY2D_v1 *pCopy)
 
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy2D, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy2D(pCopy);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpy2D(pCopy);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -779,6 +913,8 @@ CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D_v1 *pCopy, CUstream hStream)
 
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy2DAsync, hStream, NULL, NULL);
 	rc = gp_real()->cuMemcpy2DAsync(pCopy, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpy2DAsync(pCopy, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -793,6 +929,8 @@ CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy2DAsync_v2, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpy2DAsync_v2(pCopy, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpy2DAsync_v2(pCopy, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -807,6 +945,8 @@ CUresult cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy2DAsync_v2_ptsz, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpy2DAsync_v2_ptsz(pCopy, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpy2DAsync_v2_ptsz(pCopy, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -818,6 +958,8 @@ CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D_v1 *pCopy)
 
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy2DUnaligned, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy2DUnaligned(pCopy);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpy2DUnaligned(pCopy);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -832,6 +974,8 @@ CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy)
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy2DUnaligned_v2, NULL, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpy2DUnaligned_v2(pCopy);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpy2DUnaligned_v2(pCopy);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -846,6 +990,8 @@ CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *pCopy)
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy2DUnaligned_v2_ptds, NULL, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpy2DUnaligned_v2_ptds(pCopy);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpy2DUnaligned_v2_ptds(pCopy);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -859,6 +1005,8 @@ CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy)
 		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy2D_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy2D_v2(pCopy);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpy2D_v2(pCopy);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -872,6 +1020,8 @@ CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D *pCopy)
 		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy2D_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy2D_v2_ptds(pCopy);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpy2D_v2_ptds(pCopy);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -883,6 +1033,8 @@ CUresult cuMemcpy3D(const CUDA_MEMCPY3D_v1 *pCopy)
 
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3D, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy3D(pCopy);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpy3D(pCopy);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -894,6 +1046,8 @@ CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D_v1 *pCopy, CUstream hStream)
 
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3DAsync, hStream, NULL, NULL);
 	rc = gp_real()->cuMemcpy3DAsync(pCopy, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpy3DAsync(pCopy, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -908,6 +1062,8 @@ CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3DAsync_v2, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpy3DAsync_v2(pCopy, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpy3DAsync_v2(pCopy, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -922,6 +1078,8 @@ CUresult cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3DAsync_v2_ptsz, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpy3DAsync_v2_ptsz(pCopy, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpy3DAsync_v2_ptsz(pCopy, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -938,6 +1096,9 @@ CUresult cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
 		      NULL);
 	rc = gp_real()->cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags,
 					     hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpy3DBatchAsync(numOps, opList, failIdx,
+						     flags, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -954,6 +1115,10 @@ CUresult cuMemcpy3DBatchAsync_ptsz(size_t numOps,
 		      NULL, NULL);
 	rc = gp_real()->cuMemcpy3DBatchAsync_ptsz(numOps, opList, failIdx,
 						  flags, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpy3DBatchAsync_ptsz(numOps, opList,
+							  failIdx, flags,
+							  hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -969,6 +1134,9 @@ CUresult cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3DBatchAsync_v2, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpy3DBatchAsync_v2(numOps, opList, flags,
+							hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -985,6 +1153,9 @@ CUresult cuMemcpy3DBatchAsync_v2_ptsz(size_t numOps,
 		      NULL, NULL);
 	rc = gp_real()->cuMemcpy3DBatchAsync_v2_ptsz(numOps, opList, flags,
 						     hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpy3DBatchAsync_v2_ptsz(numOps, opList,
+							     flags, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -999,6 +1170,8 @@ CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy)
 		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3DPeer, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy3DPeer(pCopy);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpy3DPeer(pCopy);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1013,6 +1186,8 @@ CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3DPeerAsync, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpy3DPeerAsync(pCopy, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpy3DPeerAsync(pCopy, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1028,6 +1203,8 @@ CUresult cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER *pCopy,
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3DPeerAsync_ptsz, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpy3DPeerAsync_ptsz(pCopy, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpy3DPeerAsync_ptsz(pCopy, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1041,6 +1218,8 @@ CUresult cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER *pCopy)
 		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3DPeer_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy3DPeer_ptds(pCopy);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpy3DPeer_ptds(pCopy);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1054,6 +1233,8 @@ CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy)
 		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3D_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy3D_v2(pCopy);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpy3D_v2(pCopy);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1067,6 +1248,8 @@ CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *pCopy)
 		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3D_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy3D_v2_ptds(pCopy);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpy3D_v2_ptds(pCopy);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1082,6 +1265,8 @@ CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
 		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyAsync, hStream, NULL, NULL);
 	rc = gp_real()->cuMemcpyAsync(dst, src, ByteCount, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyAsync(dst, src, ByteCount, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1098,6 +1283,9 @@ CUresult cuMemcpyAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyAsync_ptsz, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpyAsync_ptsz(dst, src, ByteCount, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyAsync_ptsz(dst, src, ByteCount,
+						   hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1112,6 +1300,9 @@ CUresult cuMemcpyAtoA(CUarray dstArray, unsigned int dstOffset,
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyAtoA, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyAtoA(dstArray, dstOffset, srcArray, srcOffset,
 				     ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyAtoA(dstArray, dstOffset, srcArray,
+					     srcOffset, ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1125,6 +1316,9 @@ CUresult cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray,
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyAtoA_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyAtoA_v2(dstArray, dstOffset, srcArray,
 					srcOffset, ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyAtoA_v2(dstArray, dstOffset, srcArray,
+						srcOffset, ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1139,6 +1333,10 @@ CUresult cuMemcpyAtoA_v2_ptds(CUarray dstArray, size_t dstOffset,
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyAtoA_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyAtoA_v2_ptds(dstArray, dstOffset, srcArray,
 					     srcOffset, ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyAtoA_v2_ptds(dstArray, dstOffset,
+						     srcArray, srcOffset,
+						     ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1151,6 +1349,9 @@ CUresult cuMemcpyAtoD(CUdeviceptr_v1 dstDevice, CUarray srcArray,
 
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyAtoD, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyAtoD(dstDevice, srcArray, srcOffset, ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyAtoD(dstDevice, srcArray, srcOffset,
+					     ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1166,6 +1367,9 @@ CUresult cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray,
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyAtoD_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset,
 					ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset,
+						ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1181,6 +1385,9 @@ CUresult cuMemcpyAtoD_v2_ptds(CUdeviceptr dstDevice, CUarray srcArray,
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyAtoD_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyAtoD_v2_ptds(dstDevice, srcArray, srcOffset,
 					     ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyAtoD_v2_ptds(dstDevice, srcArray,
+						     srcOffset, ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1193,6 +1400,9 @@ CUresult cuMemcpyAtoH(void *dstHost, CUarray srcArray, unsigned int srcOffset,
 
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyAtoH, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyAtoH(dstHost, srcArray, srcOffset, ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyAtoH(dstHost, srcArray, srcOffset,
+					     ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1207,6 +1417,9 @@ CUresult cuMemcpyAtoHAsync(void *dstHost, CUarray srcArray,
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyAtoHAsync, hStream, NULL, NULL);
 	rc = gp_real()->cuMemcpyAtoHAsync(dstHost, srcArray, srcOffset,
 					  ByteCount, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyAtoHAsync(dstHost, srcArray, srcOffset,
+						  ByteCount, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1221,6 +1434,10 @@ CUresult cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset,
 		      NULL);
 	rc = gp_real()->cuMemcpyAtoHAsync_v2(dstHost, srcArray, srcOffset,
 					     ByteCount, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyAtoHAsync_v2(dstHost, srcArray,
+						     srcOffset, ByteCount,
+						     hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1236,6 +1453,10 @@ CUresult cuMemcpyAtoHAsync_v2_ptsz(void *dstHost, CUarray srcArray,
 		      NULL, NULL);
 	rc = gp_real()->cuMemcpyAtoHAsync_v2_ptsz(dstHost, srcArray, srcOffset,
 						  ByteCount, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyAtoHAsync_v2_ptsz(dstHost, srcArray,
+							  srcOffset, ByteCount,
+							  hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1249,6 +1470,9 @@ CUresult cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset,
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyAtoH_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset,
 					ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset,
+						ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1262,6 +1486,9 @@ CUresult cuMemcpyAtoH_v2_ptds(void *dstHost, CUarray srcArray, size_t srcOffset,
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyAtoH_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyAtoH_v2_ptds(dstHost, srcArray, srcOffset,
 					     ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyAtoH_v2_ptds(dstHost, srcArray,
+						     srcOffset, ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1282,6 +1509,10 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
 	rc = gp_real()->cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs,
 					   attrsIdxs, numAttrs, failIdx,
 					   hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyBatchAsync(dsts, srcs, sizes, count,
+						   attrs, attrsIdxs, numAttrs,
+						   failIdx, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1302,6 +1533,11 @@ CUresult cuMemcpyBatchAsync_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs,
 	rc = gp_real()->cuMemcpyBatchAsync_ptsz(dsts, srcs, sizes, count, attrs,
 						attrsIdxs, numAttrs, failIdx,
 						hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyBatchAsync_ptsz(dsts, srcs, sizes,
+							count, attrs, attrsIdxs,
+							numAttrs, failIdx,
+							hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1322,6 +1558,10 @@ CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs,
 		      NULL);
 	rc = gp_real()->cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs,
 					      attrsIdxs, numAttrs, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count,
+						      attrs, attrsIdxs,
+						      numAttrs, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1342,6 +1582,11 @@ CUresult cuMemcpyBatchAsync_v2_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs,
 	rc = gp_real()->cuMemcpyBatchAsync_v2_ptsz(dsts, srcs, sizes, count,
 						   attrs, attrsIdxs, numAttrs,
 						   hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyBatchAsync_v2_ptsz(dsts, srcs, sizes,
+							   count, attrs,
+							   attrsIdxs, numAttrs,
+							   hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1355,6 +1600,9 @@ CUresult cuMemcpyDtoA(CUarray dstArray, unsigned int dstOffset,
 
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoA, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyDtoA(dstArray, dstOffset, srcDevice, ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyDtoA(dstArray, dstOffset, srcDevice,
+					     ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1370,6 +1618,9 @@ CUresult cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset,
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoA_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice,
 					ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice,
+						ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1385,6 +1636,9 @@ CUresult cuMemcpyDtoA_v2_ptds(CUarray dstArray, size_t dstOffset,
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoA_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyDtoA_v2_ptds(dstArray, dstOffset, srcDevice,
 					     ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyDtoA_v2_ptds(dstArray, dstOffset,
+						     srcDevice, ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1397,6 +1651,8 @@ CUresult cuMemcpyDtoD(CUdeviceptr_v1 dstDevice, CUdeviceptr_v1 srcDevice,
 
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoD, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyDtoD(dstDevice, srcDevice, ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyDtoD(dstDevice, srcDevice, ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1410,6 +1666,9 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr_v1 dstDevice, CUdeviceptr_v1 srcDevice,
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoDAsync, hStream, NULL, NULL);
 	rc = gp_real()->cuMemcpyDtoDAsync(dstDevice, srcDevice, ByteCount,
 					  hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyDtoDAsync(dstDevice, srcDevice,
+						  ByteCount, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1427,6 +1686,9 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 		      NULL);
 	rc = gp_real()->cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount,
 					     hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyDtoDAsync_v2(dstDevice, srcDevice,
+						     ByteCount, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1444,6 +1706,9 @@ CUresult cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 		      NULL, NULL);
 	rc = gp_real()->cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice,
 						  ByteCount, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice,
+							  ByteCount, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1459,6 +1724,9 @@ CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoD_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyDtoD_v2(dstDevice, srcDevice,
+						ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1474,6 +1742,9 @@ CUresult cuMemcpyDtoD_v2_ptds(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoD_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyDtoD_v2_ptds(dstDevice, srcDevice, ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyDtoD_v2_ptds(dstDevice, srcDevice,
+						     ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1486,6 +1757,8 @@ CUresult cuMemcpyDtoH(void *dstHost, CUdeviceptr_v1 srcDevice,
 
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoH, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyDtoH(dstHost, srcDevice, ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyDtoH(dstHost, srcDevice, ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1499,6 +1772,9 @@ CUresult cuMemcpyDtoHAsync(void *dstHost, CUdeviceptr_v1 srcDevice,
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoHAsync, hStream, NULL, NULL);
 	rc = gp_real()->cuMemcpyDtoHAsync(dstHost, srcDevice, ByteCount,
 					  hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyDtoHAsync(dstHost, srcDevice, ByteCount,
+						  hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1515,6 +1791,9 @@ CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice,
 		      NULL);
 	rc = gp_real()->cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount,
 					     hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyDtoHAsync_v2(dstHost, srcDevice,
+						     ByteCount, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1531,6 +1810,9 @@ CUresult cuMemcpyDtoHAsync_v2_ptsz(void *dstHost, CUdeviceptr srcDevice,
 		      NULL, NULL);
 	rc = gp_real()->cuMemcpyDtoHAsync_v2_ptsz(dstHost, srcDevice, ByteCount,
 						  hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyDtoHAsync_v2_ptsz(dstHost, srcDevice,
+							  ByteCount, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1544,6 +1826,8 @@ CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
 		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoH_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1558,6 +1842,9 @@ CUresult cuMemcpyDtoH_v2_ptds(void *dstHost, CUdeviceptr srcDevice,
 		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoH_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyDtoH_v2_ptds(dstHost, srcDevice, ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyDtoH_v2_ptds(dstHost, srcDevice,
+						     ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1570,6 +1857,9 @@ CUresult cuMemcpyHtoA(CUarray dstArray, unsigned int dstOffset,
 
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyHtoA, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyHtoA(dstArray, dstOffset, srcHost, ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyHtoA(dstArray, dstOffset, srcHost,
+					     ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1584,6 +1874,9 @@ CUresult cuMemcpyHtoAAsync(CUarray dstArray, unsigned int dstOffset,
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyHtoAAsync, hStream, NULL, NULL);
 	rc = gp_real()->cuMemcpyHtoAAsync(dstArray, dstOffset, srcHost,
 					  ByteCount, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyHtoAAsync(dstArray, dstOffset, srcHost,
+						  ByteCount, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1599,6 +1892,10 @@ CUresult cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset,
 		      NULL);
 	rc = gp_real()->cuMemcpyHtoAAsync_v2(dstArray, dstOffset, srcHost,
 					     ByteCount, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyHtoAAsync_v2(dstArray, dstOffset,
+						     srcHost, ByteCount,
+						     hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1614,6 +1911,10 @@ CUresult cuMemcpyHtoAAsync_v2_ptsz(CUarray dstArray, size_t dstOffset,
 		      NULL, NULL);
 	rc = gp_real()->cuMemcpyHtoAAsync_v2_ptsz(dstArray, dstOffset, srcHost,
 						  ByteCount, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyHtoAAsync_v2_ptsz(dstArray, dstOffset,
+							  srcHost, ByteCount,
+							  hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1627,6 +1928,9 @@ CUresult cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset,
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyHtoA_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost,
 					ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost,
+						ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1640,6 +1944,9 @@ CUresult cuMemcpyHtoA_v2_ptds(CUarray dstArray, size_t dstOffset,
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyHtoA_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyHtoA_v2_ptds(dstArray, dstOffset, srcHost,
 					     ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyHtoA_v2_ptds(dstArray, dstOffset,
+						     srcHost, ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1652,6 +1959,8 @@ CUresult cuMemcpyHtoD(CUdeviceptr_v1 dstDevice, const void *srcHost,
 
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyHtoD, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyHtoD(dstDevice, srcHost, ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyHtoD(dstDevice, srcHost, ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1665,6 +1974,9 @@ CUresult cuMemcpyHtoDAsync(CUdeviceptr_v1 dstDevice, const void *srcHost,
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyHtoDAsync, hStream, NULL, NULL);
 	rc = gp_real()->cuMemcpyHtoDAsync(dstDevice, srcHost, ByteCount,
 					  hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyHtoDAsync(dstDevice, srcHost, ByteCount,
+						  hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1681,6 +1993,9 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost,
 		      NULL);
 	rc = gp_real()->cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount,
 					     hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyHtoDAsync_v2(dstDevice, srcHost,
+						     ByteCount, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1697,6 +2012,9 @@ CUresult cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr dstDevice, const void *srcHost,
 		      NULL, NULL);
 	rc = gp_real()->cuMemcpyHtoDAsync_v2_ptsz(dstDevice, srcHost, ByteCount,
 						  hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyHtoDAsync_v2_ptsz(dstDevice, srcHost,
+							  ByteCount, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1711,6 +2029,8 @@ CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost,
 		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyHtoD_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1725,6 +2045,9 @@ CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr dstDevice, const void *srcHost,
 		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyHtoD_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyHtoD_v2_ptds(dstDevice, srcHost, ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyHtoD_v2_ptds(dstDevice, srcHost,
+						     ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1742,6 +2065,9 @@ CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext,
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyPeer, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyPeer(dstDevice, dstContext, srcDevice,
 				     srcContext, ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyPeer(dstDevice, dstContext, srcDevice,
+					     srcContext, ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1759,6 +2085,10 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext,
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyPeerAsync, hStream, NULL, NULL);
 	rc = gp_real()->cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice,
 					  srcContext, ByteCount, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyPeerAsync(dstDevice, dstContext,
+						  srcDevice, srcContext,
+						  ByteCount, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1777,6 +2107,10 @@ CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr dstDevice, CUcontext dstContext,
 		      NULL);
 	rc = gp_real()->cuMemcpyPeerAsync_ptsz(dstDevice, dstContext, srcDevice,
 					       srcContext, ByteCount, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyPeerAsync_ptsz(dstDevice, dstContext,
+						       srcDevice, srcContext,
+						       ByteCount, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1794,6 +2128,10 @@ CUresult cuMemcpyPeer_ptds(CUdeviceptr dstDevice, CUcontext dstContext,
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyPeer_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyPeer_ptds(dstDevice, dstContext, srcDevice,
 					  srcContext, ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpyPeer_ptds(dstDevice, dstContext,
+						  srcDevice, srcContext,
+						  ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1808,6 +2146,8 @@ CUresult cuMemcpy_ptds(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)
 		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy_ptds(dst, src, ByteCount);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemcpy_ptds(dst, src, ByteCount);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1820,6 +2160,8 @@ CUresult cuMemsetD16(CUdeviceptr_v1 dstDevice, unsigned short us,
 
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD16, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD16(dstDevice, us, N);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD16(dstDevice, us, N);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1834,6 +2176,8 @@ CUresult cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N,
 		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD16Async, hStream, NULL, NULL);
 	rc = gp_real()->cuMemsetD16Async(dstDevice, us, N, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD16Async(dstDevice, us, N, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1849,6 +2193,9 @@ CUresult cuMemsetD16Async_ptsz(CUdeviceptr dstDevice, unsigned short us,
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD16Async_ptsz, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemsetD16Async_ptsz(dstDevice, us, N, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD16Async_ptsz(dstDevice, us, N,
+						      hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1862,6 +2209,8 @@ CUresult cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N)
 		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD16_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD16_v2(dstDevice, us, N);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD16_v2(dstDevice, us, N);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1875,6 +2224,8 @@ CUresult cuMemsetD16_v2_ptds(CUdeviceptr dstDevice, unsigned short us, size_t N)
 		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD16_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD16_v2_ptds(dstDevice, us, N);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD16_v2_ptds(dstDevice, us, N);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1888,6 +2239,9 @@ CUresult cuMemsetD2D16(CUdeviceptr_v1 dstDevice, unsigned int dstPitch,
 
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D16, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD2D16(dstDevice, dstPitch, us, Width, Height);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD2D16(dstDevice, dstPitch, us, Width,
+					      Height);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1905,6 +2259,9 @@ CUresult cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch,
 		      NULL);
 	rc = gp_real()->cuMemsetD2D16Async(dstDevice, dstPitch, us, Width,
 					   Height, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD2D16Async(dstDevice, dstPitch, us,
+						   Width, Height, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1922,6 +2279,9 @@ CUresult cuMemsetD2D16Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch,
 		      NULL);
 	rc = gp_real()->cuMemsetD2D16Async_ptsz(dstDevice, dstPitch, us, Width,
 						Height, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD2D16Async_ptsz(dstDevice, dstPitch, us,
+							Width, Height, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1937,6 +2297,9 @@ CUresult cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch,
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D16_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width,
 					 Height);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width,
+						 Height);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1953,6 +2316,9 @@ CUresult cuMemsetD2D16_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch,
 		      NULL);
 	rc = gp_real()->cuMemsetD2D16_v2_ptds(dstDevice, dstPitch, us, Width,
 					      Height);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD2D16_v2_ptds(dstDevice, dstPitch, us,
+						      Width, Height);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1965,6 +2331,9 @@ CUresult cuMemsetD2D32(CUdeviceptr_v1 dstDevice, unsigned int dstPitch,
 
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D32, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD2D32(dstDevice, dstPitch, ui, Width, Height);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD2D32(dstDevice, dstPitch, ui, Width,
+					      Height);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1982,6 +2351,9 @@ CUresult cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch,
 		      NULL);
 	rc = gp_real()->cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width,
 					   Height, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD2D32Async(dstDevice, dstPitch, ui,
+						   Width, Height, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -1999,6 +2371,9 @@ CUresult cuMemsetD2D32Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch,
 		      NULL);
 	rc = gp_real()->cuMemsetD2D32Async_ptsz(dstDevice, dstPitch, ui, Width,
 						Height, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD2D32Async_ptsz(dstDevice, dstPitch, ui,
+							Width, Height, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2014,6 +2389,9 @@ CUresult cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch,
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D32_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width,
 					 Height);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width,
+						 Height);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2030,6 +2408,9 @@ CUresult cuMemsetD2D32_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch,
 		      NULL);
 	rc = gp_real()->cuMemsetD2D32_v2_ptds(dstDevice, dstPitch, ui, Width,
 					      Height);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD2D32_v2_ptds(dstDevice, dstPitch, ui,
+						      Width, Height);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2042,6 +2423,9 @@ CUresult cuMemsetD2D8(CUdeviceptr_v1 dstDevice, unsigned int dstPitch,
 
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D8, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD2D8(dstDevice, dstPitch, uc, Width, Height);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD2D8(dstDevice, dstPitch, uc, Width,
+					     Height);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2058,6 +2442,9 @@ CUresult cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch,
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D8Async, hStream, NULL, NULL);
 	rc = gp_real()->cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width,
 					  Height, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD2D8Async(dstDevice, dstPitch, uc,
+						  Width, Height, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2075,6 +2462,9 @@ CUresult cuMemsetD2D8Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch,
 		      NULL);
 	rc = gp_real()->cuMemsetD2D8Async_ptsz(dstDevice, dstPitch, uc, Width,
 					       Height, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD2D8Async_ptsz(dstDevice, dstPitch, uc,
+						       Width, Height, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2089,6 +2479,9 @@ CUresult cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch,
 		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D8_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width,
+						Height);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2104,6 +2497,9 @@ CUresult cuMemsetD2D8_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch,
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D8_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD2D8_v2_ptds(dstDevice, dstPitch, uc, Width,
 					     Height);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD2D8_v2_ptds(dstDevice, dstPitch, uc,
+						     Width, Height);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2115,6 +2511,8 @@ CUresult cuMemsetD32(CUdeviceptr_v1 dstDevice, unsigned int ui, unsigned int N)
 
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD32, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD32(dstDevice, ui, N);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD32(dstDevice, ui, N);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2129,6 +2527,8 @@ CUresult cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N,
 		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD32Async, hStream, NULL, NULL);
 	rc = gp_real()->cuMemsetD32Async(dstDevice, ui, N, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD32Async(dstDevice, ui, N, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2144,6 +2544,9 @@ CUresult cuMemsetD32Async_ptsz(CUdeviceptr dstDevice, unsigned int ui, size_t N,
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD32Async_ptsz, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemsetD32Async_ptsz(dstDevice, ui, N, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD32Async_ptsz(dstDevice, ui, N,
+						      hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2157,6 +2560,8 @@ CUresult cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N)
 		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD32_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD32_v2(dstDevice, ui, N);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD32_v2(dstDevice, ui, N);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2170,6 +2575,8 @@ CUresult cuMemsetD32_v2_ptds(CUdeviceptr dstDevice, unsigned int ui, size_t N)
 		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD32_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD32_v2_ptds(dstDevice, ui, N);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD32_v2_ptds(dstDevice, ui, N);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2181,6 +2588,8 @@ CUresult cuMemsetD8(CUdeviceptr_v1 dstDevice, unsigned char uc, unsigned int N)
 
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD8, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD8(dstDevice, uc, N);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD8(dstDevice, uc, N);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2195,6 +2604,8 @@ CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N,
 		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD8Async, hStream, NULL, NULL);
 	rc = gp_real()->cuMemsetD8Async(dstDevice, uc, N, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD8Async(dstDevice, uc, N, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2210,6 +2621,8 @@ CUresult cuMemsetD8Async_ptsz(CUdeviceptr dstDevice, unsigned char uc, size_t N,
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD8Async_ptsz, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuMemsetD8Async_ptsz(dstDevice, uc, N, hStream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD8Async_ptsz(dstDevice, uc, N, hStream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2223,6 +2636,8 @@ CUresult cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N)
 		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD8_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD8_v2(dstDevice, uc, N);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD8_v2(dstDevice, uc, N);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2236,6 +2651,8 @@ CUresult cuMemsetD8_v2_ptds(CUdeviceptr dstDevice, unsigned char uc, size_t N)
 		return CUDA_ERROR_INVALID_VALUE;
 	gp_work_begin(&work, GP_WORK_ID_cuMemsetD8_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemsetD8_v2_ptds(dstDevice, uc, N);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuMemsetD8_v2_ptds(dstDevice, uc, N);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2253,6 +2670,11 @@ CUresult cuSignalExternalSemaphoresAsync(
 	rc = gp_real()->cuSignalExternalSemaphoresAsync(extSemArray,
 							paramsArray, numExtSems,
 							stream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuSignalExternalSemaphoresAsync(extSemArray,
+								paramsArray,
+								numExtSems,
+								stream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2271,6 +2693,9 @@ CUresult cuSignalExternalSemaphoresAsync_ptsz(
 							     paramsArray,
 							     numExtSems,
 							     stream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuSignalExternalSemaphoresAsync_ptsz(
+			extSemArray, paramsArray, numExtSems, stream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2284,6 +2709,9 @@ CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback,
 	gp_work_begin(&work, GP_WORK_ID_cuStreamAddCallback, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuStreamAddCallback(hStream, callback, userData, flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamAddCallback(hStream, callback, userData,
+						    flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2298,6 +2726,9 @@ CUresult cuStreamAddCallback_ptsz(CUstream hStream, CUstreamCallback callback,
 		      NULL);
 	rc = gp_real()->cuStreamAddCallback_ptsz(hStream, callback, userData,
 						 flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamAddCallback_ptsz(hStream, callback,
+							 userData, flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2311,6 +2742,9 @@ CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr,
 	gp_work_begin(&work, GP_WORK_ID_cuStreamAttachMemAsync, hStream, NULL,
 		      NULL);
 	rc = gp_real()->cuStreamAttachMemAsync(hStream, dptr, length, flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamAttachMemAsync(hStream, dptr, length,
+						       flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2325,6 +2759,9 @@ CUresult cuStreamAttachMemAsync_ptsz(CUstream hStream, CUdeviceptr dptr,
 		      NULL, NULL);
 	rc = gp_real()->cuStreamAttachMemAsync_ptsz(hStream, dptr, length,
 						    flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamAttachMemAsync_ptsz(hStream, dptr,
+							    length, flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2338,6 +2775,9 @@ CUresult cuStreamBatchMemOp(CUstream stream, unsigned int count,
 
 	gp_work_begin(&work, GP_WORK_ID_cuStreamBatchMemOp, stream, NULL, NULL);
 	rc = gp_real()->cuStreamBatchMemOp(stream, count, paramArray, flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamBatchMemOp(stream, count, paramArray,
+						   flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2353,6 +2793,9 @@ CUresult cuStreamBatchMemOp_ptsz(CUstream stream, unsigned int count,
 		      NULL);
 	rc = gp_real()->cuStreamBatchMemOp_ptsz(stream, count, paramArray,
 						flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamBatchMemOp_ptsz(stream, count,
+							paramArray, flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2367,6 +2810,9 @@ CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
 	gp_work_begin(&work, GP_WORK_ID_cuStreamBatchMemOp_v2, stream, NULL,
 		      NULL);
 	rc = gp_real()->cuStreamBatchMemOp_v2(stream, count, paramArray, flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamBatchMemOp_v2(stream, count, paramArray,
+						      flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2382,6 +2828,9 @@ CUresult cuStreamBatchMemOp_v2_ptsz(CUstream stream, unsigned int count,
 		      NULL, NULL);
 	rc = gp_real()->cuStreamBatchMemOp_v2_ptsz(stream, count, paramArray,
 						   flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamBatchMemOp_v2_ptsz(stream, count,
+							   paramArray, flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2393,6 +2842,8 @@ CUresult cuStreamCreate(CUstream *phStream, unsigned int Flags)
 
 	gp_work_begin(&work, GP_WORK_ID_cuStreamCreate, NULL, phStream, NULL);
 	rc = gp_real()->cuStreamCreate(phStream, Flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamCreate(phStream, Flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2406,6 +2857,9 @@ CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags,
 	gp_work_begin(&work, GP_WORK_ID_cuStreamCreateWithPriority, NULL,
 		      phStream, NULL);
 	rc = gp_real()->cuStreamCreateWithPriority(phStream, flags, priority);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamCreateWithPriority(phStream, flags,
+							   priority);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2491,6 +2945,8 @@ CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr addr,
 	gp_work_begin(&work, GP_WORK_ID_cuStreamWaitValue32, stream, NULL,
 		      NULL);
 	rc = gp_real()->cuStreamWaitValue32(stream, addr, value, flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamWaitValue32(stream, addr, value, flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2504,6 +2960,9 @@ CUresult cuStreamWaitValue32_ptsz(CUstream stream, CUdeviceptr addr,
 	gp_work_begin(&work, GP_WORK_ID_cuStreamWaitValue32_ptsz, stream, NULL,
 		      NULL);
 	rc = gp_real()->cuStreamWaitValue32_ptsz(stream, addr, value, flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamWaitValue32_ptsz(stream, addr, value,
+							 flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2517,6 +2976,9 @@ CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr,
 	gp_work_begin(&work, GP_WORK_ID_cuStreamWaitValue32_v2, stream, NULL,
 		      NULL);
 	rc = gp_real()->cuStreamWaitValue32_v2(stream, addr, value, flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamWaitValue32_v2(stream, addr, value,
+						       flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2530,6 +2992,9 @@ CUresult cuStreamWaitValue32_v2_ptsz(CUstream stream, CUdeviceptr addr,
 	gp_work_begin(&work, GP_WORK_ID_cuStreamWaitValue32_v2_ptsz, stream,
 		      NULL, NULL);
 	rc = gp_real()->cuStreamWaitValue32_v2_ptsz(stream, addr, value, flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamWaitValue32_v2_ptsz(stream, addr, value,
+							    flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2543,6 +3008,8 @@ CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr addr,
 	gp_work_begin(&work, GP_WORK_ID_cuStreamWaitValue64, stream, NULL,
 		      NULL);
 	rc = gp_real()->cuStreamWaitValue64(stream, addr, value, flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamWaitValue64(stream, addr, value, flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2556,6 +3023,9 @@ CUresult cuStreamWaitValue64_ptsz(CUstream stream, CUdeviceptr addr,
 	gp_work_begin(&work, GP_WORK_ID_cuStreamWaitValue64_ptsz, stream, NULL,
 		      NULL);
 	rc = gp_real()->cuStreamWaitValue64_ptsz(stream, addr, value, flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamWaitValue64_ptsz(stream, addr, value,
+							 flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2569,6 +3039,9 @@ CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr,
 	gp_work_begin(&work, GP_WORK_ID_cuStreamWaitValue64_v2, stream, NULL,
 		      NULL);
 	rc = gp_real()->cuStreamWaitValue64_v2(stream, addr, value, flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamWaitValue64_v2(stream, addr, value,
+						       flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2582,6 +3055,9 @@ CUresult cuStreamWaitValue64_v2_ptsz(CUstream stream, CUdeviceptr addr,
 	gp_work_begin(&work, GP_WORK_ID_cuStreamWaitValue64_v2_ptsz, stream,
 		      NULL, NULL);
 	rc = gp_real()->cuStreamWaitValue64_v2_ptsz(stream, addr, value, flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamWaitValue64_v2_ptsz(stream, addr, value,
+							    flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2595,6 +3071,9 @@ CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr addr,
 	gp_work_begin(&work, GP_WORK_ID_cuStreamWriteValue32, stream, NULL,
 		      NULL);
 	rc = gp_real()->cuStreamWriteValue32(stream, addr, value, flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamWriteValue32(stream, addr, value,
+						     flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2608,6 +3087,9 @@ CUresult cuStreamWriteValue32_ptsz(CUstream stream, CUdeviceptr addr,
 	gp_work_begin(&work, GP_WORK_ID_cuStreamWriteValue32_ptsz, stream, NULL,
 		      NULL);
 	rc = gp_real()->cuStreamWriteValue32_ptsz(stream, addr, value, flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamWriteValue32_ptsz(stream, addr, value,
+							  flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2621,6 +3103,9 @@ CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr,
 	gp_work_begin(&work, GP_WORK_ID_cuStreamWriteValue32_v2, stream, NULL,
 		      NULL);
 	rc = gp_real()->cuStreamWriteValue32_v2(stream, addr, value, flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamWriteValue32_v2(stream, addr, value,
+							flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2635,6 +3120,9 @@ CUresult cuStreamWriteValue32_v2_ptsz(CUstream stream, CUdeviceptr addr,
 		      NULL, NULL);
 	rc = gp_real()->cuStreamWriteValue32_v2_ptsz(stream, addr, value,
 						     flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamWriteValue32_v2_ptsz(stream, addr,
+							     value, flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2648,6 +3136,9 @@ CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr,
 	gp_work_begin(&work, GP_WORK_ID_cuStreamWriteValue64, stream, NULL,
 		      NULL);
 	rc = gp_real()->cuStreamWriteValue64(stream, addr, value, flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamWriteValue64(stream, addr, value,
+						     flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2661,6 +3152,9 @@ CUresult cuStreamWriteValue64_ptsz(CUstream stream, CUdeviceptr addr,
 	gp_work_begin(&work, GP_WORK_ID_cuStreamWriteValue64_ptsz, stream, NULL,
 		      NULL);
 	rc = gp_real()->cuStreamWriteValue64_ptsz(stream, addr, value, flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamWriteValue64_ptsz(stream, addr, value,
+							  flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2674,6 +3168,9 @@ CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr,
 	gp_work_begin(&work, GP_WORK_ID_cuStreamWriteValue64_v2, stream, NULL,
 		      NULL);
 	rc = gp_real()->cuStreamWriteValue64_v2(stream, addr, value, flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamWriteValue64_v2(stream, addr, value,
+							flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2688,6 +3185,9 @@ CUresult cuStreamWriteValue64_v2_ptsz(CUstream stream, CUdeviceptr addr,
 		      NULL, NULL);
 	rc = gp_real()->cuStreamWriteValue64_v2_ptsz(stream, addr, value,
 						     flags);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuStreamWriteValue64_v2_ptsz(stream, addr,
+							     value, flags);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2704,6 +3204,11 @@ CUresult cuWaitExternalSemaphoresAsync(
 		      NULL, NULL);
 	rc = gp_real()->cuWaitExternalSemaphoresAsync(extSemArray, paramsArray,
 						      numExtSems, stream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuWaitExternalSemaphoresAsync(extSemArray,
+							      paramsArray,
+							      numExtSems,
+							      stream);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -2721,6 +3226,11 @@ CUresult cuWaitExternalSemaphoresAsync_ptsz(
 	rc = gp_real()->cuWaitExternalSemaphoresAsync_ptsz(extSemArray,
 							   paramsArray,
 							   numExtSems, stream);
+	if (gp_room_made(rc))
+		rc = gp_real()->cuWaitExternalSemaphoresAsync_ptsz(extSemArray,
+								   paramsArray,
+								   numExtSems,
+								   stream);
 	gp_work_end(&work, rc);
 	return rc;
 }

@@ -2,6 +2,7 @@
  * Work whose streams no parameter names: several of them in a list, or one
  * that counts only under a flag.
  */
+#include "shim/room.h"
 #include "shim/work.h"
 
 /* A launch goes to each device once, and no host has more of them; the driver
@@ -35,15 +36,21 @@ static bool uploads(const CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph,
 				      CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 {
+	const struct gp_real *real = gp_real();
 	struct gp_work work;
 	CUresult rc;
 
-	if (!uploads(params))
-		return gp_real()->cuGraphInstantiateWithParams(exec, graph,
-							       params);
+	if (!uploads(params)) {
+		rc = real->cuGraphInstantiateWithParams(exec, graph, params);
+		return gp_room_made(rc) ? real->cuGraphInstantiateWithParams(
+						  exec, graph, params)
+					: rc;
+	}
 	gp_work_begin(&work, GP_WORK_ID_cuGraphInstantiateWithParams,
 		      params->hUploadStream, NULL, NULL);
-	rc = gp_real()->cuGraphInstantiateWithParams(exec, graph, params);
+	rc = real->cuGraphInstantiateWithParams(exec, graph, params);
+	if (gp_room_made(rc))
+		rc = real->cuGraphInstantiateWithParams(exec, graph, params);
 	gp_work_end(&work, rc);
 	return rc;
 }
@@ -52,15 +59,24 @@ CUresult
 cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph,
 				  CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 {
+	const struct gp_real *real = gp_real();
 	struct gp_work work;
 	CUresult rc;
 
-	if (!uploads(params))
-		return gp_real()->cuGraphInstantiateWithParams_ptsz(exec, graph,
-								    params);
+	if (!uploads(params)) {
+		rc = real->cuGraphInstantiateWithParams_ptsz(exec, graph,
+							     params);
+		return gp_room_made(rc)
+			       ? real->cuGraphInstantiateWithParams_ptsz(
+					 exec, graph, params)
+			       : rc;
+	}
 	gp_work_begin(&work, GP_WORK_ID_cuGraphInstantiateWithParams_ptsz,
 		      params->hUploadStream, NULL, NULL);
-	rc = gp_real()->cuGraphInstantiateWithParams_ptsz(exec, graph, params);
+	rc = real->cuGraphInstantiateWithParams_ptsz(exec, graph, params);
+	if (gp_room_made(rc))
+		rc = real->cuGraphInstantiateWithParams_ptsz(exec, graph,
+							     params);
 	gp_work_end(&work, rc);
 	return rc;
 }

@@ -345,11 +345,20 @@ def guarded(rows, text_of):
     return out
 
 
+# What needs device memory of its own and has done nothing where it fails for
+# lack of it.
+RETRIED = {'SUBMIT', 'GRAPH', 'SYNC_COPY', 'SYNC_SET', 'CREATE'}
+
+
 def body(row):
-    call = '\trc = gp_real()->%s(' % row.name
+    names = [p.name for p in row.params] or ['']
+    call = 'rc = gp_real()->%s(' % row.name
     begin = ['&work', 'GP_WORK_ID_' + row.name, row.stream_expression(),
              row.object or 'NULL', row.event or 'NULL']
     past = row.past_end()
+    retry = ['\tif (gp_room_made(rc))',
+             fill('\t\t' + call, names, ');', 24)]
+    launched = ['\tgp_graph_launched(rc);']
     return '\n'.join([
         fill('CUresult %s(' % row.name, [str(p) for p in row.params] or
              ['void'], ')', 8),
@@ -357,8 +366,11 @@ def body(row):
             '\tif (' + ' ||\n\t    '.join(past) + ')',
             '\t\treturn CUDA_ERROR_INVALID_VALUE;'] if past else []) + [
         fill('\tgp_work_begin(', begin, ');', 16),
-        fill(call, [p.name for p in row.params] or [''], ');', 16),
-        '\tgp_work_end(&work, rc);', '\treturn rc;', '}'])
+        fill('\t' + call, names, ');', 16)] +
+        (retry if row.kind in RETRIED else []) +
+        ['\tgp_work_end(&work, rc);'] +
+        (launched if row.kind == 'GRAPH' else []) +
+        ['\treturn rc;', '}'])
 
 
 def table_row(row, hand):
@@ -434,6 +446,8 @@ BODIES_HEAD = '''\
  * `make work-table`. The layout is the script's too.
  */
 /* clang-format off */
+#include "shim/async.h"
+#include "shim/room.h"
 #include "shim/work.h"
 #include "shim/work_bounds.h"
 

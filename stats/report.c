@@ -236,6 +236,7 @@ int gp_report_print(const struct gp_report *report, bool json, int fd)
 	pools(&emit, report);
 	gp_report_sections(&emit, report);
 	gp_report_kinds(&emit, report->kinds);
+	gp_report_limits(&emit, report);
 	settings(&emit, report);
 	notes(&emit, report);
 	gp_emit_close(&emit);

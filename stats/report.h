@@ -14,12 +14,14 @@
 #include <stdint.h>
 
 #include "stats/kinds.h"
+#include "stats/limit_stats.h"
 #include "stats/pool_stats.h"
 #include "stats/sections.h"
 #include "stats/timeline.h"
 
-#define GP_REPORT_MAX_POOLS 64
-#define GP_UNKNOWN          UINT64_MAX /* for byte figures nobody could ask */
+#define GP_REPORT_MAX_POOLS   64
+#define GP_REPORT_MAX_DEVICES 64
+#define GP_UNKNOWN            UINT64_MAX /* for byte figures nobody could ask */
 
 enum gp_report_reason { GP_REPORT_EXIT, GP_REPORT_SIGNAL, GP_REPORT_OOM };
 
@@ -34,6 +36,12 @@ struct gp_report_pool {
 	struct gp_pool_stats stats;
 	size_t num_points; /* of the curve; ns since 1970 */
 	struct gp_timeline_point points[GP_TIMELINE_POINTS];
+};
+
+struct gp_report_device {
+	int device;           /* ordinal in this process */
+	uint64_t total_bytes; /* physical memory; 0: not known */
+	struct gp_limit_stats limit;
 };
 
 struct gp_report_setting {
@@ -54,6 +62,7 @@ struct gp_report {
 	uint64_t oom_bytes;
 	int oom_device;
 	char oom_call[48]; /* "cuMemAlloc_v2" */
+	bool oom_by_limit; /* the limit refused, not the card */
 
 	/* Calls of the program that the pools answered, refusals included, and
 	 * the driver calls they made to get, map and give back memory. */
@@ -61,6 +70,9 @@ struct gp_report {
 	uint64_t driver_calls;
 
 	struct gp_kind_stats kinds[GP_KIND_COUNT];
+	size_t num_devices;
+	struct gp_report_device devices[GP_REPORT_MAX_DEVICES];
+	struct gp_limit_stats host; /* pinned memory; the cap is host_limit */
 
 	size_t num_sections;
 	struct gp_section_row sections[GP_SECTION_ROWS];

@@ -11,6 +11,7 @@ struct device {
 	uint64_t reserved, allocated, requested, cached, largest_free;
 	size_t pools;
 	const char *name;
+	const struct gp_limit_stats *limit; /* NULL: not known */
 };
 
 struct cause {
@@ -21,6 +22,9 @@ struct cause {
 static void look(const struct gp_report *report, struct device *device)
 {
 	*device = (struct device){.total = GP_UNKNOWN, .free = GP_UNKNOWN};
+	for (size_t i = 0; i < report->num_devices; i++)
+		if (report->devices[i].device == report->oom_device)
+			device->limit = &report->devices[i].limit;
 	for (size_t i = 0; i < report->num_pools; i++) {
 		const struct gp_report_pool *pool = &report->pools[i];
 		const struct gp_pool_stats *stats = &pool->stats;
@@ -55,6 +59,14 @@ static struct cause judge(const struct gp_report *report,
 {
 	const uint64_t wanted = report->oom_bytes;
 
+	if (report->oom_by_limit && device->limit && !device->limit->cap)
+		return (struct cause){"bad_limit",
+				      "It gets no device memory, because its "
+				      "limit cannot be read, or is nothing."};
+	if (report->oom_by_limit)
+		return (struct cause){
+			"limit", "The limit of this process left no room for "
+				 "it; the device was not asked."};
 	if (device->total != GP_UNKNOWN && wanted > device->total)
 		return (struct cause){"larger_than_device",
 				      "That is more than the whole device."};
@@ -115,6 +127,25 @@ static void request(struct gp_emit *emit, const struct gp_report *report,
 	gp_emit_words(emit, cause.sentence);
 	gp_emit_hide(emit, true);
 	gp_emit_string(emit, "oom_cause", cause.name);
+	gp_emit_hide(emit, false);
+}
+
+static void limit(struct gp_emit *emit, const struct device *device)
+{
+	const struct gp_limit_stats *stats = device->limit;
+	const bool any = stats && stats->cap != GP_NO_LIMIT;
+
+	gp_emit_hide(emit, !any);
+	gp_emit_words(emit, "This process may take");
+	gp_emit_number(emit, "oom_limit_bytes", GP_UNIT_BYTES,
+		       any ? stats->cap : GP_UNKNOWN);
+	gp_emit_words(emit, "there and holds");
+	gp_emit_number(emit, "oom_held_bytes", GP_UNIT_BYTES,
+		       stats ? stats->held : GP_UNKNOWN);
+	gp_emit_words(emit, ",");
+	gp_emit_number(emit, "oom_context_bytes", GP_UNIT_BYTES,
+		       stats ? stats->part[GP_PART_context] : GP_UNKNOWN);
+	gp_emit_words(emit, "of that for contexts.");
 	gp_emit_hide(emit, false);
 }
 
@@ -186,6 +217,7 @@ void gp_report_oom(struct gp_emit *emit, const struct gp_report *report)
 	look(report, &device);
 	other = others(report, &device, totals.passthrough_device);
 	request(emit, report, &device);
+	limit(emit, &device);
 	balance(emit, &device);
 	passthrough(emit, report, totals.passthrough_device);
 	gp_emit_hide(emit, other == GP_UNKNOWN);

@@ -60,7 +60,7 @@ class Order(harness.CudaTest):
         self.assertGreater(len(rules), 10)
         for rule in rules:
             with self.subTest(rule=rule):
-                result = self.run_fuzz('--seeds', '1-400', '--mutate', rule,
+                result = self.run_fuzz('--seeds', '1-1000', '--mutate', rule,
                                        conf=AUTO)
                 text = result.err.decode()
                 self.assertEqual(result.status, 1, str(result))

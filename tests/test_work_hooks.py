@@ -16,6 +16,11 @@ static struct gp_real real;
 const struct gp_real *gp_real_table = &real;
 const struct gp_real *gp_real_find(void) { return &real; }
 int gp_work_on;
+bool gp_graphs_allocate;
+static CUresult answer = CUDA_ERROR_NOT_PERMITTED;
+static int rooms;
+bool gp_room_lacked(void) { rooms++; return true; }
+void gp_graph_refresh(void) { }
 
 static int failures, forwarded, leaves;
 static CUresult left;
@@ -119,7 +124,7 @@ static struct { int used; %(fields)s } want_%(name)s;
 static CUresult fake_%(name)s(%(params)s)
 {
     forwarded += 1%(compare)s;
-    return CUDA_ERROR_NOT_PERMITTED;
+    return answer;
 }
 static void test_%(name)s(int on)
 {
@@ -130,6 +135,12 @@ static void test_%(name)s(int on)
     check("%(name)s", on, %(name)s(%(args)s), GP_WORK_ID_%(name)s,
           %(stream)s, %(object)s, %(event)s);
     REFUSED("%(name)s", %(name)s(%(args)s), %(looks)d)
+    reset(on);
+    rooms = 0;
+    answer = CUDA_ERROR_OUT_OF_MEMORY;
+    must(%(name)s(%(args)s) == answer && rooms == %(retried)d &&
+         forwarded == 1 + %(retried)d, "%(name)s", "without memory");
+    answer = CUDA_ERROR_NOT_PERMITTED;
 }
 '''
 
@@ -247,7 +258,8 @@ def one(row, columns, header):
         'declare': '\n'.join(declare), 'set': '\n'.join(fill),
         'args': ', '.join(p.name for p in params),
         'stream': value[0] or 'NULL', 'object': value[1] or 'NULL',
-        'event': value[2] or 'NULL', 'looks': operands(row)}
+        'event': value[2] or 'NULL', 'looks': operands(row),
+        'retried': row.kind in work_table.RETRIED}
 
 
 class Bodies(harness.CudaTest):

@@ -71,6 +71,25 @@ static void fill_pool(struct gp_report_pool *pool)
 	stats->num_hits = 2222;
 }
 
+static void fill_devices(struct gp_report *report)
+{
+	struct gp_report_device *device = &report->devices[0];
+	struct gp_limit_stats *limit = &device->limit;
+
+	report->num_devices = 1;
+	device->total_bytes = 150 * 1000000000ull;
+	limit->cap = 40 * GIB;
+	limit->peak = 17 * GIB;
+	limit->refusals = 4321;
+	limit->part[GP_PART_pool] = 6 * GIB;
+	limit->part[GP_PART_array] = 130 * MIB;
+	limit->part[GP_PART_context] = 517 * MIB;
+	for (int i = 0; i < GP_PART_NUM; i++)
+		limit->held += limit->part[i];
+	report->host = (struct gp_limit_stats){
+		.cap = GP_NO_LIMIT, .held = 170 * MIB, .peak = 187 * MIB};
+}
+
 struct gp_report *sample_report(enum gp_report_reason reason)
 {
 	static struct gp_report report;
@@ -106,6 +125,7 @@ struct gp_report *sample_report(enum gp_report_reason reason)
 		61000000000,
 		12 * GIB,
 		13 * GIB};
+	fill_devices(&report);
 	report.settings = settings;
 	report.num_settings = sizeof(settings) / sizeof(settings[0]);
 	report.notes = notes;

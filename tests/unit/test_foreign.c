@@ -40,7 +40,7 @@ static void test_random_stream(void **state)
 					   .refs = 1};
 
 		if (rng & (1ull << 40)) {
-			gp_foreign_add(key, &entry);
+			gp_foreign_add(key, &entry, NULL);
 			sum += entry.bytes - bytes[i];
 			bytes[i] = entry.bytes;
 		} else {
@@ -60,18 +60,19 @@ static void test_handles_live_until_the_last_reference(void **state)
 {
 	struct gp_foreign entry = {
 		.kind = GP_KIND_virtual, .bytes = 2 << 20, .refs = 1};
+	struct gp_foreign last = {.refs = 7};
 	uint64_t before = current(GP_KIND_virtual);
 
 	(void)state;
-	gp_foreign_add(77, &entry);
-	gp_foreign_ref(77);   /* mapped */
-	gp_foreign_unref(77); /* released, still mapped */
+	assert_true(gp_foreign_add(77, &entry, NULL));
+	assert_true(gp_foreign_ref(77));           /* mapped */
+	assert_false(gp_foreign_unref(77, &last)); /* released, still mapped */
 	assert_int_equal(current(GP_KIND_virtual), before + (2 << 20));
-	assert_int_equal(gp_foreign_bytes(77), 2 << 20);
-	gp_foreign_unref(77); /* unmapped */
+	assert_true(gp_foreign_unref(77, &last)); /* unmapped */
+	assert_int_equal(last.bytes, 2 << 20);
 	assert_int_equal(current(GP_KIND_virtual), before);
-	assert_int_equal(gp_foreign_bytes(77), 0);
-	gp_foreign_unref(77); /* unknown: ignored */
+	assert_false(gp_foreign_unref(77, &last)); /* unknown: ignored */
+	assert_false(gp_foreign_ref(77));
 	assert_int_equal(current(GP_KIND_virtual), before);
 }
 
@@ -81,8 +82,68 @@ static void test_null_is_never_entered(void **state)
 		.kind = GP_KIND_plain, .bytes = 1, .refs = 1};
 
 	(void)state;
-	gp_foreign_add(0, &entry);
+	assert_false(gp_foreign_add(0, &entry, NULL));
 	assert_false(gp_foreign_take(0, &entry));
+}
+
+/* The address came back although nobody saw the free: what was there is told,
+ * so that it can be taken off the ledger. */
+static void test_replaced(void **state)
+{
+	struct gp_foreign entry = {
+		.kind = GP_KIND_array, .bytes = 100, .refs = 1};
+	struct gp_foreign before = {.refs = 7};
+	uint64_t sum = current(GP_KIND_array);
+
+	(void)state;
+	assert_true(gp_foreign_add(99, &entry, &before));
+	assert_int_equal(before.refs, 0);
+	entry.bytes = 200;
+	assert_true(gp_foreign_add(99, &entry, &before));
+	assert_int_equal(before.refs, 1);
+	assert_int_equal(before.bytes, 100);
+	assert_int_equal(current(GP_KIND_array), sum + 200);
+	assert_true(gp_foreign_take(99, &entry));
+}
+
+static bool is_of(const struct gp_foreign *entry, const void *context)
+{
+	return entry->context == *(const uint64_t *)context;
+}
+
+static uint64_t dropped_bytes;
+
+static void drop(const struct gp_foreign *entry)
+{
+	dropped_bytes += entry->bytes;
+}
+
+/* A context goes, with all that was taken in it and nothing else; whatever the
+ * table looks like. */
+static void test_forget(void **state)
+{
+	const uint64_t mine = 1;
+	uint64_t before = current(GP_KIND_managed), sum = 0;
+
+	(void)state;
+	for (uint64_t key = 1; key <= 10000; key++) {
+		struct gp_foreign entry = {.kind = GP_KIND_managed,
+					   .bytes = key,
+					   .refs = 1,
+					   .context = key % 3};
+
+		assert_true(gp_foreign_add(key << 12, &entry, NULL));
+		sum += key % 3 == mine ? key : 0;
+	}
+	gp_foreign_forget(is_of, &mine, drop);
+	assert_int_equal(dropped_bytes, sum);
+	for (uint64_t key = 1; key <= 10000; key++) {
+		struct gp_foreign entry;
+
+		assert_int_equal(gp_foreign_take(key << 12, &entry),
+				 key % 3 != mine);
+	}
+	assert_int_equal(current(GP_KIND_managed), before);
 }
 
 int main(void)
@@ -91,6 +152,8 @@ int main(void)
 		cmocka_unit_test(test_random_stream),
 		cmocka_unit_test(test_handles_live_until_the_last_reference),
 		cmocka_unit_test(test_null_is_never_entered),
+		cmocka_unit_test(test_replaced),
+		cmocka_unit_test(test_forget),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -206,7 +206,7 @@ static void test_nothing_used(void **state)
 	struct gp_report *report = sample_report(GP_REPORT_EXIT);
 
 	(void)state;
-	report->num_pools = 0;
+	report->num_pools = report->num_devices = 0;
 	report->num_notes = 0;
 	report->calls_saved = report->driver_calls = 0;
 	memset(report->kinds, 0, sizeof(report->kinds));
@@ -270,6 +270,17 @@ static void test_oom_causes(void **state)
 	report->oom_bytes = 1;
 	print(report, true);
 	has("\"oom_cause\": \"driver_refused\"");
+
+	report->oom_by_limit = true;
+	print(report, false);
+	has("The limit of this process left no room for it; the device was not "
+	    "asked. This process may take 40.00 GiB there and holds 6.63 GiB, "
+	    "517.00 MiB of that for contexts.");
+	print(report, true);
+	has("\"oom_cause\": \"limit\"");
+	report->devices[0].limit.cap = 0;
+	print(report, true);
+	has("\"oom_cause\": \"bad_limit\"");
 }
 
 static void test_oom_unknown(void **state)

@@ -1,0 +1,81 @@
+/*
+ * The driver's own pools, of cudaMallocAsync and of graphs: what they really
+ * reserve is what counts, not the sum of the requests.
+ *
+ * A pool is asked before and after an allocation on a device with a cap; it
+ * grows by what its spare memory does not cover, and that is reserved first.
+ * Elsewhere nobody asks, but reports and queries do.
+ */
+#ifndef GP_SHIM_ASYNC_H
+#define GP_SHIM_ASYNC_H
+
+#include "shim/foreign.h"
+#include "shim/hooks.h"
+
+struct gp_async_pool;
+
+/* One allocation, from begin to end. On the caller's stack. */
+struct gp_async {
+	bool counted;  /* false: gpupool is off, or the stream captures */
+	bool captured; /* the memory will be a graph's */
+	CUdevice device;
+	CUcontext context;
+	CUstream stream;
+	struct gp_async_pool *pool; /* NULL: no cap, nothing was reserved */
+	uint64_t bytes;             /* as asked for */
+	uint64_t span;              /* what the pool hands out for it */
+	uint64_t grows;             /* reserved on the ledger */
+	uint64_t before;            /* what the pool had reserved */
+	uint64_t version;           /* of the pool, then; 0: not alone */
+};
+
+/* Before an allocation of `bytes` in `stream` (as the driver takes it, never
+ * NULL) from `pool` (NULL: the current one of the stream's device). False: the
+ * limit leaves no room. Thread-safe. */
+bool gp_async_begin(struct gp_async *async, CUmemoryPool pool, uint64_t bytes,
+		    CUstream stream, const char *call);
+
+/* After it. Returns what the program is to be told: where the pool has grown
+ * beyond the limit the memory is freed again, and it is out of memory. */
+CUresult gp_async_end(struct gp_async *async, CUresult rc, CUdeviceptr address);
+
+/* An entry that gp_async_end() made was freed. */
+void gp_async_freed(const struct gp_foreign *entry);
+
+/* The program made a pool on `device`. */
+void gp_async_created(CUmemoryPool pool, CUdevice device);
+/* It will destroy one (before the call: the handle may come back at once); and
+ * did not, after all. */
+struct gp_async_pool *gp_async_destroying(CUmemoryPool pool);
+void gp_async_kept(struct gp_async_pool *pool);
+
+/* Ask all pools of the device what they reserve now. */
+void gp_async_refresh(CUdevice device);
+
+/* What those pools have reserved and nobody uses, bytes. Asks them, too. */
+uint64_t gp_async_spare(CUdevice device);
+
+/* Let the pools of the device (-1: of all) give back what they keep unused.
+ * Returns the bytes that came back. */
+uint64_t gp_async_trim(CUdevice device);
+
+/* Memory of graphs: the program adds an allocation of `bytes` to one. False:
+ * the limit leaves no room for that. */
+bool gp_graph_memory(CUdevice device, uint64_t bytes, const char *call);
+
+/* Set once a graph may allocate. Synchronization: atomic, relaxed. */
+extern bool gp_graphs_allocate;
+
+/* A graph was launched. */
+void gp_graph_refresh(void);
+
+static inline void gp_graph_launched(CUresult rc)
+{
+	if (__builtin_expect(
+		    __atomic_load_n(&gp_graphs_allocate, __ATOMIC_RELAXED),
+		    0) &&
+	    rc == CUDA_SUCCESS)
+		gp_graph_refresh();
+}
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * The pool's memory on the ledger of its device.
+ */
+#include "shim/devices.h"
+#include "shim/driver_impl.h"
+#include "shim/room.h"
+
+/* Whatever the pool takes is reserved on the device's ledger first. Cached
+ * memory of other pools makes room; that of the pool itself is the pool's own
+ * affair. */
+int gp_cuda_take(const struct gp_cuda_driver *cuda, uint64_t bytes)
+{
+	const struct gp_charge charge = {GP_PART_pool, bytes, false};
+	int rc = gp_room_reserve(cuda->device, &charge, cuda->context);
+
+	return rc ? gp_cuda_errno(CUDA_ERROR_OUT_OF_MEMORY, "the limit") : 0;
+}
+
+void gp_cuda_taken(const struct gp_cuda_driver *cuda, uint64_t bytes, int rc)
+{
+	const struct gp_charge charge = {GP_PART_pool, bytes, false};
+
+	if (rc)
+		gp_limit_cancel(cuda->limit, &charge);
+	else
+		gp_limit_keep(cuda->limit);
+}
+
+void gp_cuda_gave(const struct gp_cuda_driver *cuda, uint64_t bytes)
+{
+	const struct gp_charge charge = {GP_PART_pool, bytes, false};
+
+	gp_limit_give(cuda->limit, &charge);
+}
+
+/* The card had no room: true if the others could make some. */
+bool gp_cuda_others_gave(const struct gp_cuda_driver *cuda, uint64_t bytes,
+			 CUresult result)
+{
+	if (result != CUDA_ERROR_OUT_OF_MEMORY)
+		return false;
+	gp_room_card_refused();
+	return gp_room_make(cuda->device, bytes, cuda->context);
+}

@@ -1,0 +1,142 @@
+/*
+ * Stream-ordered memory and that of graphs: forwarded, counted, and held to
+ * the limit by what the driver reserves for it.
+ */
+#include "shim/async.h"
+#include "shim/hooks.h"
+#include "shim/room.h"
+#include "shim/state.h"
+#include "shim/take.h"
+#include "shim/work.h"
+
+typedef __typeof__(cuMemAllocAsync) alloc_fn;
+typedef __typeof__(cuMemAllocFromPoolAsync) alloc_from_fn;
+
+/* The stream that NULL means for this entry point. */
+static CUstream named(CUstream stream, enum gp_work_id id)
+{
+	return stream ? stream : gp_work_rows[id].default_stream;
+}
+
+static CUresult allocate(alloc_fn *real, CUdeviceptr *address, size_t bytes,
+			 CUstream stream, enum gp_work_id id)
+{
+	struct gp_async async;
+	struct gp_work work;
+	CUresult rc;
+
+	if (!gp_async_begin(&async, NULL, bytes, named(stream, id),
+			    "cuMemAllocAsync"))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	gp_work_begin(&work, id, stream, NULL, NULL);
+	rc = real(address, bytes, stream);
+	if (gp_room_made(rc))
+		rc = real(address, bytes, stream);
+	gp_work_end(&work, rc);
+	return gp_async_end(&async, rc, rc == CUDA_SUCCESS ? *address : 0);
+}
+
+static CUresult allocate_from(alloc_from_fn *real, CUdeviceptr *address,
+			      size_t bytes, CUmemoryPool pool, CUstream stream,
+			      enum gp_work_id id)
+{
+	struct gp_async async;
+	struct gp_work work;
+	CUresult rc;
+
+	if (!gp_async_begin(&async, pool, bytes, named(stream, id),
+			    "cuMemAllocFromPoolAsync"))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	gp_work_begin(&work, id, stream, NULL, NULL);
+	rc = real(address, bytes, pool, stream);
+	if (gp_room_made(rc))
+		rc = real(address, bytes, pool, stream);
+	gp_work_end(&work, rc);
+	return gp_async_end(&async, rc, rc == CUDA_SUCCESS ? *address : 0);
+}
+
+CUresult cuMemAllocAsync(CUdeviceptr *address, size_t bytes, CUstream stream)
+{
+	return allocate(gp_real()->cuMemAllocAsync, address, bytes, stream,
+			GP_WORK_ID_cuMemAllocAsync);
+}
+
+CUresult cuMemAllocAsync_ptsz(CUdeviceptr *address, size_t bytes,
+			      CUstream stream)
+{
+	return allocate(gp_real()->cuMemAllocAsync_ptsz, address, bytes, stream,
+			GP_WORK_ID_cuMemAllocAsync_ptsz);
+}
+
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes,
+				 CUmemoryPool pool, CUstream stream)
+{
+	return allocate_from(gp_real()->cuMemAllocFromPoolAsync, address, bytes,
+			     pool, stream, GP_WORK_ID_cuMemAllocFromPoolAsync);
+}
+
+CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *address, size_t bytes,
+				      CUmemoryPool pool, CUstream stream)
+{
+	return allocate_from(gp_real()->cuMemAllocFromPoolAsync_ptsz, address,
+			     bytes, pool, stream,
+			     GP_WORK_ID_cuMemAllocFromPoolAsync_ptsz);
+}
+
+CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
+{
+	CUresult rc = gp_real()->cuMemPoolCreate(pool, props);
+
+	if (rc == CUDA_SUCCESS && gp_active() &&
+	    props->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+		gp_async_created(*pool, props->location.id);
+	return rc;
+}
+
+CUresult cuMemPoolDestroy(CUmemoryPool handle)
+{
+	struct gp_async_pool *pool =
+		gp_running() ? gp_async_destroying(handle) : NULL;
+	CUresult rc = gp_real()->cuMemPoolDestroy(handle);
+
+	if (rc != CUDA_SUCCESS)
+		gp_async_kept(pool);
+	return rc;
+}
+
+/* ---- graphs -------------------------------------------------------------------- */
+
+CUresult cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph,
+				const CUgraphNode *dependencies, size_t number,
+				CUDA_MEM_ALLOC_NODE_PARAMS *params)
+{
+	struct gp_foreign entry = {
+		.kind = GP_KIND_graph, .refs = 1, .device = -1};
+	CUresult rc;
+
+	if (params && gp_active() &&
+	    params->poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+	    !gp_graph_memory(params->poolProps.location.id, params->bytesize,
+			     "cuGraphAddMemAllocNode"))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	rc = gp_real()->cuGraphAddMemAllocNode(node, graph, dependencies,
+					       number, params);
+	if (rc == CUDA_SUCCESS && gp_active()) {
+		entry.bytes = params->bytesize;
+		gp_take_enter(params->dptr, &entry);
+	}
+	return rc;
+}
+
+CUresult cuGraphAddMemFreeNode(CUgraphNode *node, CUgraph graph,
+			       const CUgraphNode *dependencies, size_t number,
+			       CUdeviceptr address)
+{
+	CUresult rc = gp_real()->cuGraphAddMemFreeNode(
+		node, graph, dependencies, number, address);
+	struct gp_foreign entry;
+
+	if (rc == CUDA_SUCCESS)
+		gp_take_out(address, &entry);
+	return rc;
+}

@@ -1,0 +1,76 @@
+/* Making room; see room.h. */
+#include "shim/room.h"
+
+#include <errno.h>
+
+#include "shim/async.h"
+#include "shim/context.h"
+#include "shim/devices.h"
+#include "shim/state.h"
+
+/* What is given back may be taken by another thread before us; so often it is
+ * tried. */
+#define MAX_TRIES 64
+
+static __thread bool limit_refused;
+
+bool gp_room_limit_refused(void)
+{
+	return limit_refused;
+}
+
+void gp_room_card_refused(void)
+{
+	limit_refused = false;
+}
+
+bool gp_room_make(CUdevice device, uint64_t bytes, CUcontext except)
+{
+	uint64_t given = gp_async_trim(device);
+
+	if (given < bytes)
+		given += gp_context_trim(device, bytes - given, except);
+	return given > 0;
+}
+
+int gp_room_reserve(CUdevice device, const struct gp_charge *charge,
+		    CUcontext except)
+{
+	struct gp_limit *limit = gp_device_limit(device);
+	uint64_t outcomes;
+
+	for (int i = 0; i < MAX_TRIES; i++) {
+		if (!gp_limit_reserve(limit, charge, &outcomes))
+			return 0;
+		if (!gp_limit_allows(limit, charge->bytes))
+			break; /* nothing that could be given back helps */
+		if (!gp_limit_wait(limit, outcomes) &&
+		    !gp_room_make(device, charge->bytes, except))
+			break;
+	}
+	limit_refused = true;
+	return -ENOMEM;
+}
+
+__attribute__((noinline, cold)) bool gp_room_lacked_on(CUdevice device)
+{
+	int saved = errno;
+	bool some;
+
+	if (!gp_running())
+		return false;
+	limit_refused = false;
+	some = gp_room_make(device, UINT64_MAX, NULL);
+	errno = saved;
+	return some;
+}
+
+__attribute__((noinline, cold)) bool gp_room_lacked(void)
+{
+	CUdevice device;
+
+	/* Without a context the call was about some device all the same. */
+	if (gp_real()->cuCtxGetDevice(&device) != CUDA_SUCCESS)
+		device = -1;
+	return gp_room_lacked_on(device);
+}

@@ -1,0 +1,49 @@
+/*
+ * Room under the limit and on the card, for whoever in the process asks.
+ *
+ * What the pools cache, and what the pools of cudaMallocAsync keep unused, is
+ * given back before anybody goes without.
+ */
+#ifndef GP_SHIM_ROOM_H
+#define GP_SHIM_ROOM_H
+
+#include "pool/limit.h"
+#include "shim/hooks.h"
+
+/* Give back unused memory of a device, at least `bytes` if there is so much; of
+ * the pools all but that of `except` (NULL: of all). True if there was any. */
+bool gp_room_make(CUdevice device, uint64_t bytes, CUcontext except);
+
+/* Reserve on the device's ledger, making room as above if need be. 0, or
+ * -ENOMEM: the limit leaves no room. */
+int gp_room_reserve(CUdevice device, const struct gp_charge *charge,
+		    CUcontext except);
+
+/* A call of the program, on this thread's current device, answered `rc`. If
+ * that was for lack of memory and room could be made: true, try the call once
+ * more. */
+static inline bool gp_room_made(CUresult rc);
+/* The same where the device is known. */
+static inline bool gp_room_made_on(CUdevice device, CUresult rc);
+
+/* Who refused memory to this thread last: the limit, or the card. */
+bool gp_room_limit_refused(void);
+void gp_room_card_refused(void);
+
+/* Out of line. */
+bool gp_room_lacked(void);
+bool gp_room_lacked_on(CUdevice device);
+
+static inline bool gp_room_made(CUresult rc)
+{
+	return __builtin_expect(rc == CUDA_ERROR_OUT_OF_MEMORY, 0) &&
+	       gp_room_lacked();
+}
+
+static inline bool gp_room_made_on(CUdevice device, CUresult rc)
+{
+	return __builtin_expect(rc == CUDA_ERROR_OUT_OF_MEMORY, 0) &&
+	       gp_room_lacked_on(device);
+}
+
+#endif
