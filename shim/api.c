@@ -24,11 +24,6 @@ static int resolve(int *device)
 		return -EOPNOTSUPP;
 	if (*device < GPUPOOL_ALL_DEVICES)
 		return -EINVAL;
-	if (!gp_running()) {
-		if (*device == GPUPOOL_CURRENT_DEVICE)
-			*device = 0;
-		return 0;
-	}
 	if (*device == GPUPOOL_CURRENT_DEVICE)
 		*device = gp_real()->cuCtxGetDevice(&current) == CUDA_SUCCESS
 				  ? current

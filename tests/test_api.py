@@ -364,6 +364,11 @@ class Device:  # as torch.device
     def __init__(self, index, type='cuda'):
         self.index, self.type = index, type
 assert runtime.cudaSetDevice(1) == 0
+try:
+    gpupool.memory_allocated(2)  # known before any memory was taken
+    sys.exit('taken')
+except ValueError:
+    pass
 a = alloc(3 * MIB)
 assert runtime.cudaSetDevice(0) == 0
 b = alloc(7 * MIB)
