@@ -7,6 +7,9 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <cstdio>
+#include <cstdlib>
+#include <dlfcn.h>
 #include <mutex>
 #include <unordered_map>
 
@@ -14,6 +17,16 @@ namespace
 {
 
 namespace torch_cache = c10::cuda::CUDACachingAllocator;
+
+/* libc10_cuda asks libtorch_cuda whether a device is in use. */
+void start()
+{
+	if (!dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL)) {
+		fprintf(stderr, "torch_cache: %s\n", dlerror());
+		abort();
+	}
+	torch_cache::init(c10::cuda::device_count());
+}
 
 std::once_flag once;
 std::mutex lock;
@@ -23,8 +36,7 @@ std::unordered_map<void *, cudaStream_t> taken_for; /* guarded by lock */
 
 extern "C" void *gpu_get(size_t bytes, cudaStream_t stream)
 {
-	std::call_once(once,
-		       [] { torch_cache::init(c10::cuda::device_count()); });
+	std::call_once(once, start);
 	void *p = torch_cache::raw_alloc_with_stream(bytes, stream);
 	std::lock_guard<std::mutex> guard(lock);
 
