@@ -24,9 +24,11 @@ __all__ = [
     'NotLoaded', 'available', 'memory_stats', 'memory_stats_as_nested_dict',
     'memory_summary', 'memory_allocated', 'max_memory_allocated',
     'memory_reserved', 'max_memory_reserved', 'reset_peak_memory_stats',
-    'empty_cache', 'mem_get_info', 'mark', 'section',
+    'empty_cache', 'set_per_process_memory_fraction', 'set_memory_limit',
+    'mem_get_info', 'mark', 'section',
 ]
 
+UNLIMITED = 2 ** 64 - 1
 CURRENT_DEVICE = -1
 ALL_DEVICES = -2
 
@@ -52,7 +54,7 @@ class _Figures(ctypes.Structure):
             'num_alloc_calls', 'num_free_calls', 'num_hits', 'num_ooms',
             'num_alloc_retries', 'driver_calls', 'driver_ns', 'saved_ns',
             'cached_bytes', 'largest_free_bytes', 'outside_bytes',
-            'device_bytes')])
+            'device_bytes', 'limit_bytes')])
 
 
 _SIGNATURES = {
@@ -66,6 +68,7 @@ _SIGNATURES = {
     'gpupool_trim': (ctypes.c_int,
                      [ctypes.c_int, ctypes.POINTER(ctypes.c_uint64)]),
     'gpupool_reset_peak': (ctypes.c_int, [ctypes.c_int]),
+    'gpupool_set_limit': (ctypes.c_int, [ctypes.c_int, ctypes.c_uint64]),
     'gpupool_mark': (ctypes.c_int, [ctypes.c_char_p]),
     'gpupool_memory': (ctypes.c_int,
                        [ctypes.c_int, ctypes.POINTER(ctypes.c_uint64),
@@ -234,6 +237,38 @@ def empty_cache(device=ALL_DEVICES):
     freed = ctypes.c_uint64()
     _check(_load().gpupool_trim(number, freed), device)
     return freed.value
+
+
+_NOT_INITIALISED = (
+    'CUDA is not initialised in this process yet; call torch.cuda.init(), or '
+    'anything else that uses the GPU, before a limit is set')
+
+
+def set_per_process_memory_fraction(fraction, device=None):
+    """Let the process take at most that share, 0 to 1, of the device's memory,
+    whichever library asks. What it holds beyond that stays; what is cached
+    beyond it is given back."""
+    if isinstance(fraction, bool) or not isinstance(fraction, (int, float)):
+        raise TypeError('a fraction is a number from 0 to 1, not %r'
+                        % (fraction,))
+    if not 0 <= fraction <= 1:
+        raise ValueError('a fraction is a number from 0 to 1, not %r'
+                         % (fraction,))
+    total = _figures(_number(device)).device_bytes
+    if not total:
+        raise RuntimeError(_NOT_INITIALISED)
+    set_memory_limit(int(total * fraction), device)
+
+
+def set_memory_limit(limit, device=None):
+    """The same in bytes; None: no limit."""
+    number = _number(device)
+    if limit is None:
+        limit = UNLIMITED
+    rc = _load().gpupool_set_limit(number, limit)
+    if rc == -errno.EAGAIN:
+        raise RuntimeError(_NOT_INITIALISED)
+    _check(rc, device)
 
 
 def mem_get_info(device=None):

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "shim/context.h"
+#include "shim/devices.h"
 #include "shim/figures.h"
 #include "shim/hooks.h"
 #include "shim/mark.h"
@@ -43,10 +44,14 @@ static CUdevice as_filter(int device)
 static int take(int device, bool collect, struct gp_device_figures *figures)
 {
 	int rc = resolve(&device);
+	size_t total;
 
 	if (rc)
 		return rc;
 	gp_figures_take(as_filter(device), collect, figures);
+	if (device >= 0 && !figures->total_bytes &&
+	    gp_real()->cuDeviceTotalMem_v2(&total, device) == CUDA_SUCCESS)
+		figures->total_bytes = total;
 	return 0;
 }
 
@@ -108,6 +113,7 @@ int gpupool_figures(int device, struct gpupool_figures *to)
 		.largest_free_bytes = s->largest_free_bytes,
 		.outside_bytes = outside(&figures),
 		.device_bytes = figures.total_bytes,
+		.limit_bytes = figures.limit_bytes,
 	};
 	/* A program that was built with a newer header, or an older one. */
 	memset(to, 0, to->size);
@@ -162,6 +168,37 @@ int gpupool_reset_peak(int device)
 
 	if (!rc)
 		gp_figures_reset_peak(as_filter(device));
+	errno = saved;
+	return rc;
+}
+
+static int set_all(uint64_t bytes, int count)
+{
+	int rc = 0;
+
+	for (int i = 0; i < count && !rc; i++)
+		rc = gp_device_set_limit(i, bytes);
+	return rc;
+}
+
+static int set_limit(int device, uint64_t bytes)
+{
+	int rc = resolve(&device), count;
+
+	if (rc)
+		return rc;
+	if (gp_real()->cuDeviceGetCount(&count) != CUDA_SUCCESS)
+		return -EAGAIN;
+	if (device == GPUPOOL_ALL_DEVICES)
+		return set_all(bytes, count);
+	return device < count ? gp_device_set_limit(device, bytes) : -ENODEV;
+}
+
+int gpupool_set_limit(int device, uint64_t bytes)
+{
+	int saved = errno;
+	int rc = set_limit(device, bytes);
+
 	errno = saved;
 	return rc;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "shim/context.h"
+#include "shim/devices.h"
 #include "shim/hooks.h"
 #include "shim/state.h"
 
@@ -40,6 +41,14 @@ static void add_retired(struct gp_report_pool *pool, void *arg)
 		gp_pool_stats_add(&sum->figures->stats, &pool->stats);
 }
 
+static uint64_t limit_of(int device)
+{
+	struct gp_limit_stats limit;
+
+	gp_limit_get(gp_device_limit(device), &limit);
+	return limit.cap;
+}
+
 void gp_figures_take(int device, bool collect,
 		     struct gp_device_figures *figures)
 {
@@ -48,7 +57,10 @@ void gp_figures_take(int device, bool collect,
 	memset(figures, 0, sizeof(*figures));
 	figures->device = device;
 	figures->stats.max_split_size = UINT64_MAX;
+	figures->limit_bytes = GP_NO_LIMIT;
 	if (gp_running()) {
+		if (device >= 0)
+			figures->limit_bytes = limit_of(device);
 		gp_context_each_retired(add_retired, &sum);
 		gp_context_each(add_pool, &sum);
 	}
@@ -95,7 +107,8 @@ static void ask(struct gp_context *context, void *arg)
 	    gp_real()->cuCtxPushCurrent_v2(context->cuda.context) !=
 		    CUDA_SUCCESS)
 		return;
-	if (gp_real()->cuMemGetInfo_v2(&free_bytes, &total) == CUDA_SUCCESS) {
+	/* The hook, not the driver: a limit shows. */
+	if (cuMemGetInfo_v2(&free_bytes, &total) == CUDA_SUCCESS) {
 		memory->free_bytes = free_bytes;
 		memory->total_bytes = total;
 	}

@@ -25,6 +25,7 @@
  *
  *	-EINVAL      a NULL that is not allowed, a device below -2
  *	-ENODEV      there is no such device
+ *	-EAGAIN      see gpupool_set_limit()
  *	-ENOSPC      see gpupool_mark()
  *	-EOPNOTSUPP  gpupool is switched off (enabled:False), or this is the
  *	             forked child of a process that used the GPU
@@ -38,6 +39,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* No limit, for gpupool_set_limit() and in figures. */
+#define GPUPOOL_UNLIMITED      UINT64_MAX
 
 /* Raised when something here changes its meaning; additions do not count. */
 #define GPUPOOL_API_VERSION    1
@@ -83,6 +87,8 @@ struct gpupool_figures {
 	uint64_t outside_bytes; /* device memory of the process that does not
 				 * come from the pool, all devices together */
 	uint64_t device_bytes;  /* the device's memory; 0: not known yet */
+	uint64_t limit_bytes;   /* what the process may take of a device, or
+				 * GPUPOOL_UNLIMITED; of all: always that */
 };
 
 /* GPUPOOL_API_VERSION of the library. */
@@ -110,6 +116,13 @@ int gpupool_trim(int device, uint64_t *freed) GPUPOOL_FUNCTION;
 
 /* Every peak becomes what is there now. */
 int gpupool_reset_peak(int device) GPUPOOL_FUNCTION;
+
+/* What the process may take of the device's memory from now on, whoever in it
+ * asks: bytes, or GPUPOOL_UNLIMITED. What the program holds beyond it stays,
+ * but does not grow; what is cached beyond it is given back. Replaces what the
+ * settings said, also for a device of which nothing was taken yet. -EAGAIN: the
+ * program has not initialised CUDA so far. */
+int gpupool_set_limit(int device, uint64_t bytes) GPUPOOL_FUNCTION;
 
 /* The program enters a section of that name, and leaves the one that it was
  * in; NULL: it only leaves. Reports tell each section's peaks. Of the whole

@@ -25,6 +25,8 @@ long gp_device_json(const struct gp_device_figures *figures, char *text,
 	gp_emit_number(&emit, "total_bytes", GP_UNIT_BYTES,
 		       figures->total_bytes ? figures->total_bytes
 					    : GP_UNKNOWN);
+	gp_emit_number(&emit, "limit_bytes", GP_UNIT_BYTES,
+		       figures->limit_bytes);
 	gp_emit_close(&emit);
 	return gp_emit_finish_memory(&emit);
 }

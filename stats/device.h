@@ -14,6 +14,7 @@
 struct gp_device_figures {
 	int device;                 /* -1: all */
 	uint64_t total_bytes;       /* physical memory; 0: not known */
+	uint64_t limit_bytes;       /* the process's; UINT64_MAX: none */
 	struct gp_pool_stats stats; /* of all its pools together */
 	struct gp_kind_stats kinds[GP_KIND_COUNT]; /* of all devices */
 };

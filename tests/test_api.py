@@ -51,6 +51,7 @@ int main(void)
     CHECK(gpupool_trim(GPUPOOL_ALL_DEVICES, &freed) == 0 && freed == 0);
     CHECK(gpupool_reset_peak(0) == 0);
     CHECK(gpupool_memory(0, &free_bytes, &total) == 0 && total == 0);
+    CHECK(gpupool_set_limit(0, 100 * MIB) == -EAGAIN);
     CHECK(gpupool_mark("before") == 0);
     CHECK(errno == 99);
 
@@ -83,6 +84,8 @@ int main(void)
     CHECK(gpupool_figures(-3, &f) == -EINVAL);
     CHECK(gpupool_figures(1, &f) == -ENODEV);
     CHECK(gpupool_trim(9, NULL) == -ENODEV);
+    CHECK(gpupool_set_limit(1, MIB) == -ENODEV);
+    CHECK(gpupool_set_limit(-3, MIB) == -EINVAL);
     CHECK(gpupool_reset_peak(9) == -ENODEV);
     CHECK(gpupool_stats(0, NULL, 5) == -EINVAL);
     CHECK(gpupool_memory(0, NULL, &total) == -EINVAL);
@@ -292,6 +295,44 @@ int main(void)
         self.assert_ok(self.run_program([self.make(THREADS)],
                                         conf='check:True,quiet:True'))
 
+    def test_limit(self):
+        program = self.make(START + r'''
+#define MIB ((uint64_t)1 << 20)
+int main(void)
+{
+    struct gpupool_figures f = {.size = sizeof(f)};
+    uint64_t free_bytes, total;
+    void *a, *b, *c;
+
+    CHECK(cudaFree(NULL) == 0); /* initialises CUDA */
+    CHECK(gpupool_figures(0, &f) == 0);
+    CHECK(f.limit_bytes == GPUPOOL_UNLIMITED);
+    CHECK(f.device_bytes == 1024 * MIB);
+    CHECK(gpupool_set_limit(0, 300 * MIB) == 0);
+    CHECK(gpupool_figures(0, &f) == 0);
+    CHECK(f.limit_bytes == 300 * MIB);
+    CHECK(cudaMalloc(&a, 100 * MIB) == 0);
+    CHECK(cudaMalloc(&b, 250 * MIB) == 2);
+    CHECK(gpupool_memory(0, &free_bytes, &total) == 0);
+    CHECK(total == 300 * MIB && free_bytes <= 200 * MIB);
+    /* Below what is held: nothing is taken away, nothing grows. */
+    CHECK(gpupool_set_limit(GPUPOOL_ALL_DEVICES, 50 * MIB) == 0);
+    CHECK(cudaMalloc(&c, 10 * MIB) == 2);
+    CHECK(gpupool_figures(0, &f) == 0);
+    CHECK(f.allocated_bytes.current == 100 * MIB && f.num_ooms == 2);
+    CHECK(cudaFree(a) == 0);
+    CHECK(cudaMalloc(&c, 10 * MIB) == 0);
+    CHECK(gpupool_set_limit(0, GPUPOOL_UNLIMITED) == 0);
+    CHECK(cudaMalloc(&b, 800 * MIB) == 0);
+    CHECK(gpupool_figures(0, &f) == 0);
+    CHECK(f.limit_bytes == GPUPOOL_UNLIMITED);
+    CHECK(f.device_bytes == 1024 * MIB);
+    return 0;
+}
+''')
+        self.assert_ok(self.run_program([program], conf='quiet:True',
+                                        sim='memory:1GiB,context:0'))
+
     def test_exports(self):
         """Every function of the header is exported, and no other."""
         with open(os.path.join(HEADER, 'gpupool.h')) as file:
@@ -431,6 +472,41 @@ except OSError as error:
         self.assertEqual(rows['train \u00e4'], 7 * MIB)
         self.assertEqual(rows['n0'], 69 * MIB)
 
+    def test_limits(self):
+        self.assert_ok(self.python(r'''
+def refused(size):
+    p = ctypes.c_void_p()
+    return runtime.cudaMalloc(ctypes.byref(p), ctypes.c_size_t(size)) == 2
+for early in (lambda: gpupool.set_per_process_memory_fraction(0.5),
+              lambda: gpupool.set_memory_limit(1 << 30, 0)):
+    try:
+        early()
+        sys.exit('set before CUDA was initialised')
+    except RuntimeError as error:
+        assert 'torch.cuda.init' in str(error)
+assert runtime.cudaSetDevice(1) == 0 and runtime.cudaFree(None) == 0
+gpupool.set_per_process_memory_fraction(0.25)
+assert refused(300 * MIB) and not refused(200 * MIB)
+# The whole card is what a fraction is of, also the second time.
+gpupool.set_per_process_memory_fraction(0.5, 'cuda:1')
+assert gpupool.memory_stats()['limit_bytes'] == 512 * MIB
+assert gpupool.mem_get_info()[1] == 512 * MIB
+gpupool.set_memory_limit(None)
+assert gpupool.memory_stats()['limit_bytes'] is None
+assert not refused(600 * MIB)
+for wrong in 1.5, -0.1:
+    try:
+        gpupool.set_per_process_memory_fraction(wrong)
+        sys.exit('taken')
+    except ValueError:
+        pass
+try:
+    gpupool.set_per_process_memory_fraction('half')
+    sys.exit('taken')
+except TypeError:
+    pass
+''', sim='memory:1GiB,context:0,devices:2'))
+
     def test_not_loaded(self):
         result = self.python(r'''
 assert not gpupool.available()
@@ -440,6 +516,7 @@ for name in gpupool.__all__:
     function = getattr(gpupool, name)
     try:
         function(*{'mark': ['x'],
+                   'set_memory_limit': [5],
                    'set_per_process_memory_fraction': [0.5]}.get(name, []))
         sys.exit('%s works' % name)
     except gpupool.NotLoaded as error:
