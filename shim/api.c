@@ -189,6 +189,8 @@ static int set_limit(int device, uint64_t bytes)
 		return rc;
 	if (gp_real()->cuDeviceGetCount(&count) != CUDA_SUCCESS)
 		return -EAGAIN;
+	if (!gp_active())
+		return -EOPNOTSUPP;
 	if (device == GPUPOOL_ALL_DEVICES)
 		return set_all(bytes, count);
 	return device < count ? gp_device_set_limit(device, bytes) : -ENODEV;
