@@ -85,6 +85,18 @@ def cupy(context, case):
     return pair(context, case, program("cupy_program"))
 
 
+def module(context, case):
+    """The gpupool module beside PyTorch's own figures."""
+    machine.need_modules("torch")
+    return pair(context, case, program("module_program"))
+
+
+def module_uncached(context, case):
+    """The same, PYTORCH_NO_CUDA_MEMORY_CACHING=1."""
+    machine.need_modules("torch")
+    return pair(context, case, program("module_program"), UNCACHED)
+
+
 # Autotuning may choose another kernel, hence other roundings, each run. The
 # fraction leaves room for other programs on the card.
 JAX_ENV = {"XLA_FLAGS": "--xla_gpu_autotune_level=0",
@@ -238,6 +250,7 @@ def install(context, case):
 CASES = [("c-static", c_static), ("c-shared", c_shared),
          ("driver", c_driver), ("torch", torch_cached),
          ("torch-uncached", torch_uncached), ("torch-resnet", torch_resnet),
+         ("module", module), ("module-uncached", module_uncached),
          ("cupy", cupy), ("jax", jax), ("numba", numba),
          ("jax-platform", jax_platform), ("churn", churn),
          ("streams-static", streams_static),
