@@ -85,6 +85,7 @@ struct gp_driver {
 	uint64_t
 		granularity; /* of handles, bytes (2 MiB on every known card) */
 	uint64_t total_bytes; /* physical memory of the device */
+	uint64_t limit_bytes; /* what the process may take of it; 0: all */
 	bool has_vmm;         /* false: only segment_* may be used */
 	uint32_t device;      /* its number, for those who read of it */
 };

@@ -235,8 +235,9 @@ uint64_t gp_reclaim_release(struct gp_pool *pool, uint64_t bytes,
 
 void gp_reclaim_excess(struct gp_pool *pool, uint64_t bytes)
 {
-	double limit = pool->config.garbage_collection_threshold *
-		       (double)pool->driver.total_bytes;
+	uint64_t all = pool->driver.limit_bytes ? pool->driver.limit_bytes
+						: pool->driver.total_bytes;
+	double limit = pool->config.garbage_collection_threshold * (double)all;
 	uint64_t reserved, clock;
 
 	if (limit <= 0)

@@ -341,6 +341,7 @@ int gp_cuda_driver_init(struct gp_cuda_driver *cuda, CUcontext context,
 {
 	const struct gp_real *real = gp_real();
 	size_t total = 0, granularity = 0;
+	struct gp_limit_stats limit;
 	int rc;
 
 	memset(cuda, 0, sizeof(*cuda));
@@ -358,6 +359,9 @@ int gp_cuda_driver_init(struct gp_cuda_driver *cuda, CUcontext context,
 	if (real->cuDeviceGetUuid_v2(&cuda->uuid, device) != CUDA_SUCCESS)
 		memset(&cuda->uuid, 0, sizeof(cuda->uuid));
 	cuda->limit = gp_device_limit(device);
+	gp_limit_get(cuda->limit, &limit);
+	if (limit.cap < total)
+		cuda->driver.limit_bytes = limit.cap;
 	cuda->host_sees_all = attribute(
 		device,
 		CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
