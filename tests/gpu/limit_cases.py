@@ -152,6 +152,21 @@ def mixed(context, case):
     return row(done, watch, report, limit)
 
 
+def graph(context, case):
+    """Graphs that allocate: what they reserve counts, too much is refused."""
+    command = [machine.build_c("limit_graph", context.programs, "shared")]
+    done, watch, report = run(context, case, command, QUARTER)
+    limit = cap(report, 0.25)
+    if value(done, "value") != 42 or value(done, "refused") != 2:
+        raise Failure("value %d, error %d for the larger one" % (
+            value(done, "value"), value(done, "refused")))
+    held = report.data["devices"][0]["part.graph"]
+    if held < 1 << 30:
+        raise Failure("of 1024 MiB that its graph took the report has %d" % (
+            held // MIB))
+    return row(done, watch, report, limit)
+
+
 def two(context, case):
     """Two processes at a half each share the card."""
     machine.need_modules("torch")
@@ -225,5 +240,6 @@ def bad_limit(context, case):
 
 CASES = [("limit-torch", torch), ("limit-torch-uncached", torch_uncached),
          ("limit-jax", jax), ("limit-cupy", cupy), ("limit-mixed", mixed),
+         ("limit-graph", graph),
          ("limit-two", two), ("limit-workspace", workspace),
          ("limit-nccl", nccl), ("limit-bad", bad_limit)]
