@@ -294,6 +294,35 @@ class Shown(CapsTest):
         self.assertEqual(self.reports(), [])
 
 
+class Lowered(CapsTest):
+    """Below what is held: what is cached goes, what the program has stays and
+    does not grow."""
+
+    def test_held_memory_stays(self):
+        lines = self.caps('own=2Mx16', 'plain=2Mx8', 'limit=32M', 'own=2M',
+                          'used=1', 'free=own', 'own=2Mx0', 'free=plain')
+        self.assertEqual(lines[2:4], [('limit', '0'),
+                                      ('own=2M', '0, %d' % OOM)])
+        self.assertEqual(lines[4], ('used', '48'))
+        self.assertEqual(lines[5], ('free own', '16, 0 failed'))
+        self.assertEqual(lines[6], ('own=2Mx0', '8, %d' % OOM))
+
+    def test_cached_memory_goes(self):
+        lines = self.caps('plain=2Mx16', 'async=2Mx8', 'free=plain',
+                          'free=async', 'limit=8M', 'used=1', 'info=1',
+                          conf='quiet:True,count_context:False')
+        used = int(dict(lines)['used'])
+        self.assertLessEqual(used, 8)
+        self.assertEqual(lines[-1], ('info', '0 free 8 total 8'))
+
+    def test_raised_again(self):
+        lines = self.caps('limit=8M', 'own=2Mx0', 'limit=32M', 'own=2Mx0',
+                          'total=1')
+        self.assertEqual(lines[1], ('own=2Mx0', '4, %d' % OOM))
+        self.assertEqual(lines[3], ('own=2Mx0', '12, %d' % OOM))
+        self.assertEqual(lines[4], ('total', '0 32'))
+
+
 class Host(CapsTest):
 
     def test_counted_and_not_held(self):

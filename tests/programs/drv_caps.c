@@ -21,6 +21,7 @@
  *   map=MIB             maps own memory, releases its handle, unmaps it
  *   context=1           what contexts take of the device
  *   forget=1            whatever was taken
+ *   limit=BYTES         gpupool_set_limit() of the device
  *
  * KIND: plain async pool managed array mipmap own pinned.
  * "used", "peak" and "fail" ask the simulator. BYTES may end in K, M or G.
@@ -414,6 +415,15 @@ static void map_and_release(size_t bytes)
 	printf("unmapped: %d\n", (int)take_own(&handle, bytes));
 }
 
+static void set_limit(const char *value)
+{
+	int (*set)(int, uint64_t) = (int (*)(int, uint64_t))dlsym(
+		RTLD_DEFAULT, "gpupool_set_limit");
+	char *end;
+
+	printf("limit: %d\n", set ? set(device, size_of(value, &end)) : -1);
+}
+
 /* False: no such step. */
 static bool other_step(const char *step, const char *value)
 {
@@ -443,6 +453,8 @@ static bool other_step(const char *step, const char *value)
 		printf("%s: %d\n", value, (int)call(value));
 	else if (!strcmp(step, "loop"))
 		loop(atoi(value));
+	else if (!strcmp(step, "limit"))
+		set_limit(value);
 	else if (!strcmp(step, "map"))
 		map_and_release((size_t)atoi(value) << 20);
 	else if (!strcmp(step, "forget"))
