@@ -6,6 +6,7 @@
 #include "shim/async.h"
 #include "shim/context.h"
 #include "shim/devices.h"
+#include "shim/neighbours.h"
 #include "shim/state.h"
 
 /* What is given back may be taken by another thread before us; so often it is
@@ -52,6 +53,17 @@ int gp_room_reserve(CUdevice device, const struct gp_charge *charge,
 	return -ENOMEM;
 }
 
+/* Other processes on the card, after all that this one had. */
+static bool neighbours_gave(CUdevice device)
+{
+	CUuuid uuid;
+
+	return device >= 0 &&
+	       gp_real()->cuDeviceGetUuid_v2(&uuid, device) == CUDA_SUCCESS &&
+	       gp_neighbours_ask((const uint8_t *)uuid.bytes, (uint32_t)device,
+				 UINT64_MAX) > 0;
+}
+
 __attribute__((noinline, cold)) bool gp_room_lacked_on(CUdevice device)
 {
 	int saved = errno;
@@ -60,7 +72,8 @@ __attribute__((noinline, cold)) bool gp_room_lacked_on(CUdevice device)
 	if (!gp_running())
 		return false;
 	limit_refused = false;
-	some = gp_room_make(device, UINT64_MAX, NULL);
+	some = gp_room_make(device, UINT64_MAX, NULL) ||
+	       neighbours_gave(device);
 	errno = saved;
 	return some;
 }

@@ -20,8 +20,8 @@ int gp_room_reserve(CUdevice device, const struct gp_charge *charge,
 		    CUcontext except);
 
 /* A call of the program, on this thread's current device, answered `rc`. If
- * that was for lack of memory and room could be made: true, try the call once
- * more. */
+ * that was for lack of memory and room could be made, here or by another
+ * process of this user: true, try the call once more. */
 static inline bool gp_room_made(CUresult rc);
 /* The same where the device is known. */
 static inline bool gp_room_made_on(CUdevice device, CUresult rc);
