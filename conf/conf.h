@@ -69,6 +69,7 @@ struct gp_conf {
 	uint64_t max_split_size; /* UINT64_MAX: unlimited */
 	uint64_t max_non_split_rounding;
 	double garbage_collection_threshold; /* 0: off */
+	bool zero_memory;                    /* what is handed out is zero */
 	double overlap_slack;                /* 0: off */
 	enum gp_conf_reuse reuse;
 	enum gp_conf_free_order free_order;

@@ -161,12 +161,23 @@ static cold void check_step(struct gp_pool *pool)
 		gp_warn("internal: %s", why);
 }
 
+/* The option `zero_memory`. A block that could not be filled is not served. */
+static cold int fill(struct gp_pool *pool, uint64_t va, uint64_t bytes)
+{
+	int rc = gp_order_zero(&pool->order, va, bytes);
+
+	if (rc)
+		gp_pool_free_own(pool, va);
+	return rc;
+}
+
 /* Everything but the plain hit. */
 static cold int miss(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
 {
 	struct gp_cache *cache = cache_of(pool);
 	uint32_t granules = round_request(pool, bytes);
 	struct gp_block *b = NULL;
+	uint64_t at;
 	int rc;
 
 	if (bytes == 0 || !va)
@@ -180,9 +191,12 @@ static cold int miss(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
 		if (rc)
 			return refuse(pool, rc);
 	}
-	finish(pool, cache, b, bytes, va);
+	finish(pool, cache, b, bytes, &at);
 	if (pool->config.check)
 		check_step(pool);
+	if (pool->config.zero && fill(pool, at, bytes))
+		return -EIO;
+	*va = at;
 	return 0;
 }
 

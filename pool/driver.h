@@ -67,6 +67,8 @@ struct gp_stream_ops {
 	/* 0: complete. -EAGAIN: not yet. */
 	int (*query)(void *dev, uint64_t event);
 	int (*event_sync)(void *dev, uint64_t event);
+	/* Fills with zeros, in the stream. */
+	int (*zero)(void *dev, uint64_t stream, uint64_t va, uint64_t bytes);
 	/* A stream; `blocking`: it and the legacy one wait for each other. */
 	int (*stream_create)(void *dev, bool blocking, uint64_t *stream);
 	void (*stream_destroy)(void *dev, uint64_t stream);

@@ -301,6 +301,25 @@ int gp_order_mark(struct gp_order *order)
 	return rc;
 }
 
+bool gp_order_mark_alone(struct gp_order *order, struct gp_part *parts)
+{
+	uint64_t word = gp_order_word(order);
+	uint64_t number = (word >> GP_ORDER_SHIFT) + 1;
+
+	if (word & GP_ORDER_PENDING ||
+	    !__atomic_compare_exchange_n(
+		    &order->word, &word,
+		    number << GP_ORDER_SHIFT | GP_ORDER_MARKING, false,
+		    __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE))
+		return false;
+	gp_marks_push(&order->marks, number, parts);
+	if (GP_HOLDS(ZERO_IS_WAITED_FOR))
+		gp_order_max(&order->need, number);
+	__atomic_fetch_and(&order->word, ~(uint64_t)GP_ORDER_MARKING,
+			   __ATOMIC_RELEASE);
+	return true;
+}
+
 /* ---- joins ------------------------------------------------------------------------ */
 
 /* The stream waits for what the mark has of other streams. */
@@ -320,6 +339,26 @@ static int wait_for(struct gp_order *order, const struct gp_stream *stream,
 		gp_order_count(&order->counters.stream_waits);
 	}
 	return 0;
+}
+
+int gp_order_follow_newest(struct gp_order *order, struct gp_stream *stream)
+{
+	uint64_t made;
+	struct gp_mark *mark;
+	int rc = 0;
+
+	if (gp_order_word(order) & GP_ORDER_PENDING)
+		rc = gp_order_mark(order);
+	made = gp_order_made(order);
+	if (rc || stream->joined >= made)
+		return rc;
+	if (__atomic_load_n(&order->done, __ATOMIC_ACQUIRE) < made) {
+		mark = gp_marks_from(&order->marks, made);
+		rc = mark ? wait_for(order, stream, mark) : -EIO;
+	}
+	if (!rc)
+		__atomic_store_n(&stream->joined, made, __ATOMIC_RELEASE);
+	return rc;
 }
 
 /* [9] The stream gets behind the mark that is needed now. Under the lock. */

@@ -66,7 +66,8 @@ struct gp_order {
 	/* A stream of our own that waits for the legacy one and never has
 	 * work. 0: none yet. */
 	uint64_t beside;
-	struct gp_part *host; /* results the host may look at */
+	struct gp_slot *zeros; /* a stream of our own that fills with zeros */
+	struct gp_part *host;  /* results the host may look at */
 	struct gp_order_counters counters;
 };
 
@@ -133,6 +134,11 @@ static inline bool gp_order_reissue(struct gp_order *order, uint64_t stamp)
 {
 	return gp_order_ready(order, stamp) || gp_order_raise(order, stamp);
 }
+
+/* A block was handed out and may be filled with zeros: after its last use, and
+ * before whatever is submitted from now on. No lock is held. 0, or -EIO or
+ * -ENOMEM: it is not filled. */
+int gp_order_zero(struct gp_order *order, uint64_t va, uint64_t bytes);
 
 /* Waits on the host until it is idle: true, unless it cannot. No lock is held. */
 bool gp_order_await(struct gp_order *order, uint64_t stamp);

@@ -30,6 +30,14 @@ static inline uint64_t gp_order_word(const struct gp_order *order)
  * mark covers what this one should have. */
 int gp_order_mark(struct gp_order *order);
 
+/* The stream waits, on the device, for the newest mark. Under the lock. */
+int gp_order_follow_newest(struct gp_order *order, struct gp_stream *stream);
+
+/* Makes a mark of these parts, none but them, and orders what is submitted
+ * later behind it. What every mark so far covers is covered by them. False: a
+ * free has come in between, and its mark is to be made first. Under the lock. */
+bool gp_order_mark_alone(struct gp_order *order, struct gp_part *parts);
+
 /* The stream in which an event is behind all that `key` has, and behind nothing
  * else: an event in the legacy stream would be behind every blocking stream,
  * and they behind it. Under the lock. */

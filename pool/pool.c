@@ -68,7 +68,7 @@ static int build(struct gp_pool *pool)
 			pool->rounds = true;
 	if (!pool->has_vmm)
 		return 0;
-	if (!pool->rounds && !pool->config.check)
+	if (!pool->rounds && !pool->config.check && !pool->config.zero)
 		pool->plain_below = pool->arena_bytes;
 	return gp_call_reserve(pool, pool->arena_bytes, &pool->base);
 }

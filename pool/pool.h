@@ -63,6 +63,7 @@ struct gp_pool_config {
 	double garbage_collection_threshold; /* 0: off */
 	double overlap_slack; /* growth above peak live rather than a wait */
 	uint32_t roundup_power2_divisions[GP_DIVISIONS]; /* 0: off */
+	bool zero;  /* what is handed out is filled with zeros */
 	bool check; /* pool_check after every step */
 	/* Frees wait on the host; default true. Else somebody must tell the
 	 * order of all work (order.h). */

@@ -262,6 +262,27 @@ static int event_sync(void *dev, uint64_t event)
 	return eased(&e, gp_real()->cuEventSynchronize((CUevent)event));
 }
 
+struct zero_call {
+	CUdeviceptr va;
+	size_t bytes;
+	CUstream stream;
+};
+
+static CUresult zero_body(const struct gp_real *real, void *arg)
+{
+	const struct zero_call *call = arg;
+
+	return real->cuMemsetD8Async(call->va, 0, call->bytes, call->stream);
+}
+
+static int zero(void *dev, uint64_t stream, uint64_t va, uint64_t bytes)
+{
+	struct zero_call call = {va, bytes, (CUstream)stream};
+	struct gp_ease e = gp_ease();
+
+	return eased(&e, gp_cuda_in_context(dev, zero_body, &call));
+}
+
 static CUresult stream_create_body(const struct gp_real *real, void *arg)
 {
 	struct stream_call *call = arg;
@@ -321,6 +342,7 @@ static const struct gp_stream_ops cuda_streams = {
 	.wait = wait,
 	.query = query,
 	.event_sync = event_sync,
+	.zero = zero,
 	.stream_create = stream_create,
 	.stream_destroy = stream_destroy,
 	.is_capturing = is_capturing,

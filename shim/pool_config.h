@@ -32,6 +32,7 @@ static inline void gp_pool_config_from(struct gp_pool_config *config,
 	config->max_non_split_rounding = conf->max_non_split_rounding;
 	config->garbage_collection_threshold =
 		conf->garbage_collection_threshold;
+	config->zero = conf->zero_memory;
 	config->overlap_slack = conf->overlap_slack;
 	config->sync = conf->reuse == GP_CONF_REUSE_SYNC;
 	config->barrier = (enum gp_free_barrier)conf->free_barrier;

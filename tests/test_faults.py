@@ -117,6 +117,18 @@ class Faults(harness.CudaTest):
         self.run_all(self.choose(counts, MAX_RUNS[self.build.san] // 4),
                      checksum, conf)
 
+    def test_zeros(self):
+        """What it takes to fill memory with zeros."""
+        conf = 'zero_memory:True'
+        checksum, counts = self.clean(conf)
+        counts = {f: n for f, n in counts.items()
+                  if f in ('cuMemsetD8Async', 'cuEventRecord',
+                           'cuEventCreate', 'cuStreamCreate',
+                           'cuStreamWaitEvent')}
+        self.assertGreater(counts['cuMemsetD8Async'], 20)
+        self.run_all(self.choose(counts, MAX_RUNS[self.build.san] // 4),
+                     checksum, conf)
+
     def test_tight_memory(self):
         """With no memory to spare, what the pool does to find some."""
         _, figures = self.churn('peak')

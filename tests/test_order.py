@@ -7,6 +7,9 @@ import unittest
 import harness
 
 AUTO = 'reuse:auto'
+ZERO = 'reuse:auto,zero_memory:True'
+# What a rule needs to have an effect.
+CONF = {'ZERO_WAITS': ZERO, 'ZERO_IS_WAITED_FOR': ZERO}
 
 
 class Order(harness.CudaTest):
@@ -50,6 +53,11 @@ class Order(harness.CudaTest):
     def test_housekeeping_meanwhile(self):
         self.assert_ok(self.run_fuzz('--seeds', '1-60', '--ticks', conf=AUTO))
 
+    def test_zeros(self):
+        self.assert_ok(self.run_fuzz('--seeds', '1-80', conf=ZERO))
+        self.assert_ok(self.run_fuzz('--seeds', '1-40', conf=(
+            'reuse:sync,zero_memory:True')))
+
     def test_more_streams_and_threads(self):
         self.assert_ok(self.run_fuzz('--seeds', '3000-3020', '--streams',
                                      '12', '--threads', '6', conf=AUTO))
@@ -61,7 +69,7 @@ class Order(harness.CudaTest):
         for rule in rules:
             with self.subTest(rule=rule):
                 result = self.run_fuzz('--seeds', '1-1000', '--mutate', rule,
-                                       conf=AUTO)
+                                       conf=CONF.get(rule, AUTO))
                 text = result.err.decode()
                 self.assertEqual(result.status, 1, str(result))
                 self.assertRegex(text, r'order-fuzz: seed \d+ failed')

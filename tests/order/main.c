@@ -353,6 +353,7 @@ static void run_seed(unsigned long seed)
 	/* All frees are barriers then, whoever calls. */
 	if (set(conf, "free_order:full") || set(conf, "reuse:sync"))
 		w.own = 0;
+	w.zero = set(conf, "zero_memory:True");
 	w.most = (8ull << 20) << draw(5);
 	w.tight = seed % 5 == 2;
 	snprintf(settings, sizeof(settings),

@@ -38,7 +38,7 @@ void op_alloc(void)
 	m = &w.mem[i];
 	m->busy = true;
 	w.live += bytes;
-	begin(GPUSIM_WORKS);
+	begin(GPUSIM_ALLOCATES);
 	rc = cuMemAlloc(&va, bytes);
 	if (rc == CUDA_ERROR_OUT_OF_MEMORY && w.tight) {
 		end(CUDA_SUCCESS, "cuMemAlloc");
@@ -50,6 +50,11 @@ void op_alloc(void)
 	end(rc, "cuMemAlloc");
 	gpusim_tenant_begin(va, bytes);
 	*m = (struct mem){.va = va, .bytes = bytes, .home = NOWHERE};
+	if (!w.zero)
+		return;
+	m->filled = true; /* with zeros */
+	m->at = va;
+	m->words = bytes / 4;
 }
 
 void free_mem(int mem)

@@ -265,7 +265,7 @@ void world_start(void)
 	     "cuMemHostAlloc");
 	start_events();
 	/* Whatever happens once only happens before threads take turns. */
-	begin(GPUSIM_WORKS);
+	begin(GPUSIM_ALLOCATES);
 	end(cuMemAlloc(&va, 4096), "cuMemAlloc");
 	begin(GPUSIM_WORKS);
 	end(launch_words(w.fill, NULL, va, 1, 16), "cuLaunchKernel");

@@ -88,6 +88,7 @@ struct exec {
 struct world {
 	uint64_t seed, random;
 	unsigned ops, streams, threads;
+	bool zero;     /* allocations are filled with zeros */
 	unsigned own;  /* of 4 frees so many lean on no order */
 	uint64_t done; /* operations so far */
 	uint64_t moment;

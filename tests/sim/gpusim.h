@@ -100,6 +100,7 @@ long gpusim_pending(void);
 #define GPUSIM_OBJECTS 86
 
 enum gpusim_call {
+	GPUSIM_ALLOCATES, /* the same; what it submits is the library's */
 	GPUSIM_WORKS,     /* submits work, or does anything else */
 	GPUSIM_WAITS,     /* waits for work */
 	GPUSIM_FREES,     /* frees memory, and with it is a barrier */

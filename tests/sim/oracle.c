@@ -178,7 +178,7 @@ static void check(const struct sim_past *past)
 				"returned before it was submitted, stood "
 				"behind");
 		}
-		if (past->order[i] > past->plain[i]) {
+		if (past->order[i] > past->plain[i] && !strands[i]->library) {
 			other = sim_oracle_work(i, past->order[i]);
 			sim_oracle_object(
 				other, past,
@@ -207,10 +207,13 @@ void sim_oracle_submit(struct sim_op *op)
 	struct sim_past *past = must(calloc(1, sizeof(*past)));
 	bool does = does_something(op->work.kind);
 	struct sim_uses uses = {0};
+	bool library = call.inside && call.kind == GPUSIM_ALLOCATES;
 
 	past->kind = op->work.kind;
 	past->name = op->work.kernel ? op->work.kernel->name : NULL;
-	past->program = does || op->work.program;
+	past->program = (does && !library) || op->work.program;
+	if (does)
+		strand->library = library;
 	past->thread = sim_thread()->serial;
 	past->strand = strand->number;
 	past->width = num_strands;
@@ -239,7 +242,7 @@ void sim_oracle_submit(struct sim_op *op)
 		past->uses = uses.at;
 		past->num_uses = uses.n;
 		past->shows = uses.shows;
-		if (may_precede_free(domain))
+		if (may_precede_free(domain) || library)
 			domain->may.at[strand->number] = past->number;
 	}
 	past->order = keep(&strand->order);
@@ -252,7 +255,7 @@ void sim_oracle_submit(struct sim_op *op)
 		check(past);
 	if (past->shows)
 		remember_shown(past);
-	if (does && call.inside && call.n < CALL_WORK)
+	if (does && !library && call.inside && call.n < CALL_WORK)
 		call.work[call.n++] = past;
 }
 

@@ -64,6 +64,7 @@ struct sim_strand {
 	uint64_t stream; /* its id */
 	struct sim_ctx *ctx;
 	bool legacy, blocking;
+	bool library;  /* has work of the library's own only */
 	uint32_t last; /* number of its latest work */
 	struct sim_clock order, plain;
 };

@@ -66,6 +66,7 @@ static void test_defaults(void **state)
 	assert_int_equal(conf.max_non_split_rounding, 20 * MIB);
 	assert_true(conf.garbage_collection_threshold == 0);
 	assert_true(conf.overlap_slack == 0.01);
+	assert_false(conf.zero_memory);
 	assert_true(conf.ring_events);
 	assert_int_equal(conf.ring_size, 4 * MIB);
 	assert_int_equal(conf.keep_reports, 20);
@@ -527,7 +528,7 @@ static void test_round_trip(void **state)
 		"max_split_size_mb:7654321,max_non_split_rounding_mb:3GiB,"
 		"garbage_collection_threshold:0.7,"
 		"reuse:sync,free_order:full,free_barrier:never,"
-		"overlap_slack:0.05,"
+		"zero_memory:1,overlap_slack:0.05,"
 		"only:[train,python*,?sh],"
 		"memory_limit:[0:8GiB,3:512MB,>:1234567],"
 		"per_process_memory_fraction:[1:0.25,0:0.5],"
