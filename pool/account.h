@@ -46,7 +46,7 @@ enum gp_class { GP_CLASS_ALL, GP_CLASS_SMALL, GP_CLASS_LARGE, GP_NUM_CLASSES };
 /* Guarded by the pool's lock. */
 struct gp_account {
 	struct gp_stat sum[GP_M_NUM];
-	uint64_t small_peak[GP_M_LARGE]; /* see gp_account_peak() */
+	uint64_t small_peak[GP_M_LARGE];   /* see gp_account_peak() */
 	uint64_t most_live, most_reserved; /* never reset, unlike peaks */
 	struct gp_stat reserved, segments;
 	struct gp_stat class_reserved[GP_NUM_CLASSES],

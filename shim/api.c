@@ -78,7 +78,7 @@ static uint64_t outside(const struct gp_device_figures *figures)
 
 int gpupool_figures(int device, struct gpupool_figures *to)
 {
-	struct gp_device_figures figures;
+	struct gp_device_figures figures = {0};
 	const struct gp_pool_stats *s = &figures.stats;
 	struct gpupool_figures all;
 	int saved = errno;
@@ -123,7 +123,7 @@ int gpupool_figures(int device, struct gpupool_figures *to)
 
 static long print(int device, char *text, size_t size, bool json)
 {
-	struct gp_device_figures figures;
+	struct gp_device_figures figures = {0};
 	int saved = errno;
 	long rc;
 

@@ -57,7 +57,7 @@ static void format_bytes(char *buf, size_t size, uint64_t bytes, uint64_t scale)
 					    "GiB", "TiB", "PiB"};
 	unsigned unit = 0;
 
-	while (unit < 5 && scale >= 768u * 1024) {
+	while (unit < 5 && scale >= 768ull * 1024) {
 		bytes /= 1024;
 		scale /= 1024;
 		unit++;
@@ -70,7 +70,7 @@ static void format_count(char *buf, size_t size, uint64_t count, uint64_t scale)
 	static const char units[] = {' ', 'K', 'M'};
 	unsigned unit = 0;
 
-	while (unit < 2 && scale >= 750u * 1000) {
+	while (unit < 2 && scale >= 750000) {
 		count /= 1000;
 		scale /= 1000;
 		unit++;

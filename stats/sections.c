@@ -29,7 +29,7 @@ static struct section *open_section;
 /* A name that is cut ends with a whole character. */
 static void copy_name(char *to, const char *name)
 {
-	size_t used = 0, left = strnlen(name, GP_SECTION_NAME * 4);
+	size_t used = 0, left = strnlen(name, (size_t)4 * GP_SECTION_NAME);
 
 	while (left) {
 		size_t part = gp_utf8_length(name, left);
