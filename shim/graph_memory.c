@@ -1,0 +1,58 @@
+/*
+ * Memory of graphs: the driver takes it when a graph is launched, and keeps it.
+ */
+#include <pthread.h>
+
+#include "shim/async.h"
+#include "shim/devices.h"
+#include "shim/room.h"
+#include "shim/state.h"
+#include "shim/take.h"
+
+#define NUM_DEVICES GP_CONF_DEVICES
+
+bool gp_graphs_allocate;
+
+/* Charged so far. Guarded by lock. */
+static uint64_t charged[NUM_DEVICES];
+/* Rank: above the ledgers. Not held across a driver call. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static uint64_t pieces(uint64_t bytes)
+{
+	return (bytes + GP_LIMIT_PIECE - 1) / GP_LIMIT_PIECE * GP_LIMIT_PIECE;
+}
+
+bool gp_graph_memory(CUdevice device, uint64_t bytes, const char *call)
+{
+	struct gp_charge charge = {GP_PART_graph, pieces(bytes), false};
+
+	if (gp_room_reserve(device, &charge, NULL)) {
+		gp_take_refused(device, bytes, call);
+		return false;
+	}
+	/* It is taken when the graph is launched. */
+	gp_limit_cancel(gp_device_limit(device), &charge);
+	__atomic_store_n(&gp_graphs_allocate, true, __ATOMIC_RELAXED);
+	return true;
+}
+
+void gp_graph_refresh(void)
+{
+	cuuint64_t reserved = 0;
+	struct gp_limit *limit;
+	CUdevice device;
+
+	if (!gp_running() ||
+	    gp_real()->cuCtxGetDevice(&device) != CUDA_SUCCESS || device < 0 ||
+	    device >= NUM_DEVICES ||
+	    gp_real()->cuDeviceGetGraphMemAttribute(
+		    device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT,
+		    &reserved) != CUDA_SUCCESS)
+		return;
+	limit = gp_device_limit(device);
+	pthread_mutex_lock(&lock);
+	gp_limit_adjust(limit, GP_PART_graph, charged[device], reserved);
+	charged[device] = reserved;
+	pthread_mutex_unlock(&lock);
+}
