@@ -9,8 +9,13 @@
 #include "pool/state.h"
 
 /* How often a lock is tried before the thread sleeps for it. */
-#define SPINS  64
-#define YIELDS 64
+#define SPINS           64
+#define YIELDS          64
+
+/* A thread that is robbed up to so many times in a row robs in turn, and once
+ * in so many ns for ever: less than it costs. */
+#define ROBBED_IN_A_ROW 16
+#define ROBBED_NS       1000000ull
 
 __thread struct gp_cache_tls gp_cache_tls;
 
@@ -189,29 +194,62 @@ struct gp_block *gp_cache_detach(struct gp_cache *cache, unsigned parts)
 	return chain;
 }
 
-bool gp_cache_flush(struct gp_pool *pool, struct gp_cache *cache,
-		    unsigned parts)
+/* The sizes given back, hashed. */
+static uint64_t flush(struct gp_pool *pool, struct gp_cache *cache,
+		      unsigned parts)
 {
 	struct gp_block *b = gp_cache_detach(cache, parts);
-	bool any = b != NULL;
+	uint64_t sizes = 0;
 
 	while (b) {
 		struct gp_block *next = b->right;
 
 		b->right = NULL;
+		sizes |= 1ull << gp_cache_hash(b->granules);
 		gp_reclaim_block(pool, b);
 		b = next;
+	}
+	return sizes;
+}
+
+bool gp_cache_flush(struct gp_pool *pool, struct gp_cache *cache,
+		    unsigned parts)
+{
+	return flush(pool, cache, parts) != 0;
+}
+
+bool gp_cache_flush_all(struct gp_pool *pool, const struct gp_cache *self,
+			unsigned parts)
+{
+	bool any = false;
+
+	for (uint32_t i = 1; i < pool->num_caches; i++) {
+		struct gp_cache *cache = pool->caches[i];
+		uint64_t sizes = flush(pool, cache, parts);
+
+		any |= sizes != 0;
+		if (self && cache != self)
+			cache->robbed |= sizes;
 	}
 	return any;
 }
 
-bool gp_cache_flush_all(struct gp_pool *pool, unsigned parts)
+bool gp_cache_contended(struct gp_pool *pool, struct gp_cache *cache,
+			uint32_t granules)
 {
-	bool any = false;
+	uint64_t bit = 1ull << gp_cache_hash(granules);
 
-	for (uint32_t i = 1; i < pool->num_caches; i++)
-		any |= gp_cache_flush(pool, pool->caches[i], parts);
-	return any;
+	if (!(cache->robbed & bit))
+		return false;
+	cache->robbed &= ~bit;
+	uint64_t now = gp_call_now(pool);
+
+	if (cache->robbed_until < now)
+		cache->robbed_until = now;
+	if (cache->robbed_until > now + ROBBED_IN_A_ROW * ROBBED_NS)
+		return true;
+	cache->robbed_until += ROBBED_NS;
+	return false;
 }
 
 /* ---- tallies ----------------------------------------------------------------- */

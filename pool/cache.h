@@ -42,7 +42,10 @@ struct gp_cache {
 	/* Atomic stack of blocks that other threads freed. */
 	struct gp_block *remote __attribute__((aligned(64)));
 
-	struct gp_cache *spare; /* next without a thread; pool's lock */
+	/* Pool's lock. */
+	uint64_t robbed;        /* sizes that other threads took, hashed */
+	uint64_t robbed_until;  /* the driver's clock; see gp_cache_contended */
+	struct gp_cache *spare; /* next without a thread */
 	void *link;             /* objects.h */
 };
 
@@ -75,11 +78,18 @@ struct gp_block *gp_cache_detach(struct gp_cache *cache, unsigned parts);
 /* What other threads freed comes into the cache. The caller holds its lock. */
 void gp_cache_drain(struct gp_cache *cache);
 
-/* Give back what this cache, or every cache of the pool, holds. Under the
- * pool's lock. True if there was any. */
+/* Give back what this cache, or every cache of the pool, holds, for the thread
+ * of `self` or for none (NULL). Under the pool's lock. True if there was any. */
 bool gp_cache_flush(struct gp_pool *pool, struct gp_cache *cache,
 		    unsigned parts);
-bool gp_cache_flush_all(struct gp_pool *pool, unsigned parts);
+bool gp_cache_flush_all(struct gp_pool *pool, const struct gp_cache *self,
+			unsigned parts);
+
+/* A thread misses. Is it because others take such blocks out of its cache, and
+ * has that happened too often of late? Threads that have one block less than
+ * they use at a time would rob each other for ever. Under the pool's lock. */
+bool gp_cache_contended(struct gp_pool *pool, struct gp_cache *cache,
+			uint32_t granules);
 
 /* All tallies go into the pool's sums. Under the pool's lock. */
 void gp_cache_publish_all(struct gp_pool *pool, const struct gp_tally *risen);
@@ -101,10 +111,16 @@ static inline void gp_cache_unlock(struct gp_cache *cache)
 	__atomic_store_n(&cache->lock, 0, __ATOMIC_RELEASE);
 }
 
+/* 0 to 63, for any size. */
+static inline unsigned gp_cache_hash(uint32_t granules)
+{
+	return (granules * 0x9e3779b1u) >> 26;
+}
+
 static inline struct gp_block **gp_cache_large_list(struct gp_cache *cache,
 						    uint32_t granules)
 {
-	return &cache->large_lists[(granules * 0x9e3779b1u) >> 26];
+	return &cache->large_lists[gp_cache_hash(granules)];
 }
 
 /* A block of exactly this size, or NULL. The caller holds the lock. */

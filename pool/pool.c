@@ -263,7 +263,7 @@ int gp_pool_find(struct gp_pool *pool, uint64_t va, uint64_t *base,
 static void flush(struct gp_pool *pool, uint64_t before)
 {
 	gp_lock(&pool->lock);
-	gp_cache_flush_all(pool, GP_CACHE_PART_ALL);
+	gp_cache_flush_all(pool, NULL, GP_CACHE_PART_ALL);
 	if (pool->slabs.kept_since <= before)
 		gp_slabs_drop(pool);
 	gp_unlock(&pool->lock);

@@ -114,9 +114,11 @@ static int more(struct gp_pool *pool, uint32_t granules, struct gp_block **b)
 
 /* Free memory that is not where a search looks: these parts of the threads'
  * caches, and blocks set aside. Releases the lock meanwhile. */
-static void collect(struct gp_pool *pool, unsigned parts)
+static void collect(struct gp_pool *pool, const struct gp_cache *cache,
+		    unsigned parts)
 {
-	gp_cache_flush_all(pool, parts);
+	if (parts)
+		gp_cache_flush_all(pool, cache, parts);
 	gp_unlock(&pool->lock);
 	gp_reclaim_aside(pool);
 	gp_order_poll(&pool->order); /* more may be moved then */
@@ -190,6 +192,8 @@ static int serve(struct gp_pool *pool, struct gp_cache *cache,
 	/* Best fit means to look at all of this thread's free memory. */
 	if (cache && !is_small(granules))
 		gp_cache_flush(pool, cache, GP_CACHE_PART_LARGE);
+	if (cache && gp_cache_contended(pool, cache, granules))
+		parts = 0;
 	for (int i = 0; i < MAX_WAITS; i++) {
 		rc = gp_objects_reserve(&pool->arena.blocks, 8);
 		if (rc)
@@ -197,7 +201,7 @@ static int serve(struct gp_pool *pool, struct gp_cache *cache,
 		*b = search(pool, granules, false);
 		if (*b)
 			break;
-		collect(pool, parts);
+		collect(pool, cache, parts);
 		rc = gp_objects_reserve(&pool->arena.blocks, 8);
 		if (rc)
 			break;

@@ -142,6 +142,65 @@ static void another_threads_cache_is_no_loss(void **state)
 	pthread_join(thread, NULL);
 }
 
+/* Two threads in turn, each with one block at a time: one would do, but then
+ * each would have to take it out of the other's cache every time. */
+struct turns {
+	sem_t mine, *theirs;
+	uint64_t bytes, last;
+	int failures, changes;
+};
+
+static void *take_turns(void *arg)
+{
+	struct turns *turns = arg;
+	uint64_t va = 0;
+
+	for (int i = 0; i < 200; i++) {
+		sem_wait(&turns->mine);
+		turns->failures += gp_pool_alloc(rig.pool, turns->bytes, &va) ||
+				   gp_pool_free(rig.pool, va);
+		if (i >= 100 && va != turns->last)
+			turns->changes++;
+		turns->last = va;
+		sem_post(turns->theirs);
+	}
+	return NULL;
+}
+
+/* True: at last each had a block of its own. */
+static bool turns_of(uint64_t bytes)
+{
+	struct turns a = {.bytes = bytes}, b = {.bytes = bytes};
+	pthread_t thread;
+
+	a.theirs = &b.mine;
+	b.theirs = &a.mine;
+	sem_init(&a.mine, 0, 1);
+	sem_init(&b.mine, 0, 0);
+	assert_int_equal(pthread_create(&thread, NULL, take_turns, &a), 0);
+	take_turns(&b);
+	pthread_join(thread, NULL);
+	assert_int_equal(a.failures + b.failures, 0);
+	assert_int_equal(a.changes + b.changes, 0);
+	return a.last != b.last;
+}
+
+static void threads_do_not_rob_each_other_for_ever(void **state)
+{
+	(void)state;
+	assert_true(turns_of(16 * MIB));
+	assert_int_equal(pool_rig_stats(&rig).reserved_bytes.peak, 32 * MIB);
+	assert_true(turns_of(MIB / 2 + 1));
+}
+
+/* As long as memory is not short. */
+static void before_memory_runs_out_they_do(void **state)
+{
+	(void)state;
+	model_set_total(rig.model, 16 * MIB);
+	assert_false(turns_of(16 * MIB));
+}
+
 /* While a trim is between the driver and the books nothing is free, but it
  * will be: a request then waits and is served. */
 static sem_t releasing;
@@ -264,6 +323,8 @@ int main(void)
 		T(blocks_come_back_to_their_owner),
 		T(a_thread_that_ends_leaves_nothing),
 		T(another_threads_cache_is_no_loss),
+		T(threads_do_not_rob_each_other_for_ever),
+		T(before_memory_runs_out_they_do),
 		T(memory_on_its_way_is_waited_for),
 		T(no_lock_is_held_across_a_driver_call),
 		T(peaks_are_of_one_moment),
