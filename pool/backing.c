@@ -181,6 +181,24 @@ static bool finished(const struct gp_pool *pool, const struct gp_handle *h)
 	return gp_order_idle(&pool->order, h->stamp);
 }
 
+/* What taking an idle handle away leaves of the free range around it: parts that
+ * vacant addresses hold apart. Less where there are such addresses already. */
+static int scar(const struct gp_pool *pool, const struct gp_handle *h)
+{
+	const struct gp_block *b = gp_arena_around(&pool->arena, h->granule);
+	int sides = 0;
+
+	if (gp_block_granule(b) < h->granule)
+		sides += 2;
+	else if (b->prev && gp_block_state(b->prev) == GP_VACANT)
+		sides--;
+	if (gp_block_end(b) > h->granule + h->granules)
+		sides += 2;
+	else if (b->next && gp_block_state(b->next) == GP_VACANT)
+		sides--;
+	return sides;
+}
+
 static struct gp_handle *largest(const struct gp_pool *pool,
 				 struct gp_handle *h, uint32_t most)
 {
@@ -189,10 +207,10 @@ static struct gp_handle *largest(const struct gp_pool *pool,
 	for (int i = 0; h && i < LOOKS; h = h->next, i++) {
 		if (h->granules > most || !finished(pool, h))
 			continue;
-		if (!best || h->granules > best->granules)
+		if (!best || h->granules > best->granules ||
+		    (h->granules == best->granules &&
+		     scar(pool, h) < scar(pool, best)))
 			best = h;
-		if (best->granules == most)
-			break;
 	}
 	return best;
 }

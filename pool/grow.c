@@ -19,11 +19,12 @@
 #include "pool/place.h"
 #include "pool/state.h"
 
-/* The largest handle made, bytes; and the parts of what the process holds, and
- * of what is missing, that a handle is to be. */
-#define HANDLE_MAX    (64u << 20)
+/* The parts of what the process holds, and of what is missing, that a handle is
+ * to be, and the largest that are made for either, bytes. */
 #define HELD_PARTS    72
-#define REQUEST_PARTS 10
+#define HELD_MAX      (32u << 20)
+#define REQUEST_PARTS 16
+#define REQUEST_MAX   (64u << 20)
 
 /* Moving may cost so much, and one part in so many of the time since. */
 #define MOVE_GRACE_NS 200000000ull
@@ -64,9 +65,11 @@ static void append(struct growth *g, struct gp_handle *h, enum gp_where where)
 static uint32_t handle_granules(const struct gp_pool *pool, uint32_t missing)
 {
 	uint64_t want = (pool->backing.granules + missing) / HELD_PARTS;
-	uint64_t most = HANDLE_MAX >> GP_GRANULE_SHIFT;
+	uint64_t most = REQUEST_MAX >> GP_GRANULE_SHIFT;
 	uint64_t size = gp_backing_chunk(&pool->backing);
 
+	if (want > HELD_MAX >> GP_GRANULE_SHIFT)
+		want = HELD_MAX >> GP_GRANULE_SHIFT;
 	if (want < missing / REQUEST_PARTS)
 		want = missing / REQUEST_PARTS;
 	while (size < most && size < want)

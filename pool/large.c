@@ -15,8 +15,10 @@ static const unsigned shares[GP_NUM_REGIONS] = {
 	[GP_REGION_SLABS] = 8,
 };
 
-/* How many ranges are compared. */
-#define LOOKS 10
+/* How many ranges are compared; and what part of how much larger one is counts
+ * as much as idle memory that is broken into. */
+#define LOOKS        16
+#define LARGER_PARTS 10
 
 /* May two neighbouring free tiles be one? A segment never joins another. */
 static bool joinable(struct gp_pool *pool, const struct gp_block *a,
@@ -52,31 +54,47 @@ static bool is_vacant(const struct gp_block *b)
 	return b && gp_block_state(b) == GP_VACANT;
 }
 
+/* Idle memory that a block would break into: it cannot move any more. The block's
+ * own size at least: to break a small handle is no gain over a large one that
+ * the block fills. */
+static uint64_t damage(const struct gp_pool *pool, uint64_t granule,
+		       uint32_t granules, uint64_t enough)
+{
+	uint64_t broken = gp_backing_broken(pool, granule, granules, enough);
+
+	return broken && broken < granules ? granules : broken;
+}
+
 /* The range to take, and whether at its high end: of those that fit best the
- * one where the least idle memory is broken into. What is left should stay
- * beside vacant addresses, where it can grow. */
+ * one where the least idle memory is broken into, but not a much larger one for
+ * a little less. What is left should stay beside vacant addresses, where it can
+ * grow. */
 static struct gp_block *choose(struct gp_pool *pool,
 			       const struct gp_region *region,
 			       uint32_t granules, bool *high)
 {
 	struct gp_block *best = NULL;
 	struct gp_block *b = gp_ranges_best(&region->ranges, granules);
+	uint32_t fits = b ? b->granules : 0;
 	uint64_t least = UINT64_MAX;
 
-	for (int i = 0; b && i < LOOKS && least; i++) {
-		uint64_t low_end = gp_block_granule(b);
-		uint64_t high_end = gp_block_end(b) - granules;
-		uint64_t at_low =
-			gp_backing_broken(pool, low_end, granules, least);
-		uint64_t at_high =
-			gp_backing_broken(pool, high_end, granules, least);
+	for (int i = 0; b && i < LOOKS; i++) {
+		uint64_t larger = (b->granules - fits) / LARGER_PARTS;
 
-		if (at_low < least || at_high < least) {
+		if (larger >= least)
+			break;
+		uint64_t at_low = damage(pool, gp_block_granule(b), granules,
+					 least - larger);
+		uint64_t at_high = damage(pool, gp_block_end(b) - granules,
+					  granules, least - larger);
+		uint64_t less = at_low < at_high ? at_low : at_high;
+
+		if (less + larger < least) {
 			best = b;
 			*high = at_high < at_low ||
 				(at_high == at_low && is_vacant(b->prev) &&
 				 !is_vacant(b->next));
-			least = *high ? at_high : at_low;
+			least = less + larger;
 		}
 		b = gp_ranges_next(&region->ranges, b);
 	}
