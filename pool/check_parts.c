@@ -38,8 +38,8 @@ void gp_check_slab(struct gp_check *c, struct gp_block *tile)
 	struct gp_slab *slab;
 
 	gp_arena_at(&c->pool->arena, at, &slab);
-	if (!slab || slab->first != at || tile->granules != GP_SLAB_GRANULES) {
-		gp_check_fail(c, "slab %llu is not whole", (ull)at);
+	if (!slab || slab->first != at || tile->granules > GP_SLAB_GRANULES) {
+		gp_check_fail(c, "slab %llu is not in its tile", (ull)at);
 		return;
 	}
 	for (struct gp_block *b = gp_slab_at(slab, at); b && !c->rc;

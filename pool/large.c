@@ -123,6 +123,17 @@ struct gp_block *gp_large_take(struct gp_pool *pool, struct gp_region *region,
 	return b;
 }
 
+struct gp_block *gp_large_scrap(struct gp_pool *pool, struct gp_region *region,
+				uint32_t granules)
+{
+	struct gp_block *b = gp_ranges_best(&region->ranges, granules);
+
+	if (!b || b->granules >= GP_SLAB_GRANULES)
+		return NULL;
+	gp_large_hold(pool, b);
+	return b;
+}
+
 void gp_large_give(struct gp_pool *pool, struct gp_block *b)
 {
 	gp_backing_unuse(pool, gp_block_granule(b), b->granules, b->stamp);

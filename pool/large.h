@@ -25,6 +25,11 @@ int gp_large_init(struct gp_pool *pool);
 struct gp_block *gp_large_take(struct gp_pool *pool, struct gp_region *region,
 			       uint32_t granules);
 
+/* A free range of at least `granules`, but less than a slab, as a whole and
+ * HELD; NULL if there is none. */
+struct gp_block *gp_large_scrap(struct gp_pool *pool, struct gp_region *region,
+				uint32_t granules);
+
 /* A tile of any owned state becomes free and joins its free neighbours. */
 void gp_large_give(struct gp_pool *pool, struct gp_block *b);
 

@@ -19,6 +19,11 @@ static bool is_small(uint32_t granules)
 	return granules < GP_LARGE_FROM >> GP_GRANULE_SHIFT;
 }
 
+/* Requests below 1 MiB, but from here on, bytes, take what is left between large
+ * blocks before slabs grow. Smaller ones often live long: they would keep the
+ * handle there from ever moving. */
+#define SCRAP_FROM (768u << 10)
+
 /* How far slabs grow at a time: with their number, a step up to 32 MiB. */
 static double slab_factor(const struct gp_pool *pool)
 {
@@ -96,6 +101,9 @@ static struct gp_block *search(struct gp_pool *pool, uint32_t granules,
 	if (b || !slab)
 		return b;
 	b = take(pool, GP_SLAB_GRANULES, true);
+	if (!b && pool->has_vmm && granules >= SCRAP_FROM >> GP_GRANULE_SHIFT)
+		b = gp_large_scrap(pool, &pool->regions[GP_REGION_LARGE],
+				   granules);
 	return b ? take_from(pool, b, granules) : NULL;
 }
 

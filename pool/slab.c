@@ -251,7 +251,8 @@ void gp_slab_give(struct gp_pool *pool, struct gp_block *b)
 	bin_insert(slabs, b);
 	if (b->granules != slab->tile->granules)
 		return;
-	if (slabs->count > 1 || pool->config.cache_policy == GP_CACHE_NONE)
+	if (slabs->count > 1 || slab->tile->granules != GP_SLAB_GRANULES ||
+	    pool->config.cache_policy == GP_CACHE_NONE)
 		slab_remove(pool, slab, b);
 	else
 		slabs->kept_since = pool->clock;

@@ -1,10 +1,10 @@
 /*
  * Slabs: where requests below 1 MiB live, apart from large ones.
  *
- * A slab is one tile of the arena, tiled in turn by small blocks in granules
- * of 512 B. Free small blocks sit in one bin for each size, under a bitmap of
- * the bins in use: best fit in constant time, however many there are. Guarded
- * by the pool's lock; lookups take none.
+ * A slab is one tile of the arena of up to 2 MiB, tiled in turn by small blocks
+ * in granules of 512 B. Free small blocks sit in one bin for each size, under a
+ * bitmap of the bins in use: best fit in constant time, however many there are.
+ * Guarded by the pool's lock; lookups take none.
  */
 #ifndef GP_POOL_SLAB_H
 #define GP_POOL_SLAB_H
@@ -46,11 +46,11 @@ void gp_slabs_exit(struct gp_slabs *slabs);
  * there is none. Needs a reserved descriptor. */
 struct gp_block *gp_slab_take(struct gp_pool *pool, uint32_t granules);
 
-/* A HELD tile becomes a slab with everything free. 0 or -ENOMEM. */
+/* A HELD tile of at most GP_SLAB_GRANULES becomes a slab with everything free. 0 or -ENOMEM. */
 int gp_slab_add(struct gp_pool *pool, struct gp_block *tile);
 
 /* Give back a small block of any owned state. A slab that is wholly free goes
- * back to the free ranges, but for the last: a program that has small and large
+ * back to the free ranges, but for the last of full size: a program that has small and large
  * blocks in turn would move memory to and fro. */
 void gp_slab_give(struct gp_pool *pool, struct gp_block *b);
 

@@ -61,6 +61,49 @@ static void a_small_process_takes_little(void **state)
 	assert_int_equal(model_used(rig.model), 6 * MIB);
 }
 
+/* Requests just below 1 MiB take what is left between large blocks. */
+static void scraps_are_used_before_slabs_grow(void **state)
+{
+	uint64_t large, small, base, bytes;
+
+	(void)state;
+	assert_int_equal(pool_rig_open(&rig), 0);
+	large = pool_rig_alloc(&rig, 3 * MIB);
+	assert_int_equal(model_used(rig.model), 4 * MIB);
+	small = pool_rig_alloc(&rig, 900 * KIB);
+	assert_int_equal(model_used(rig.model), 4 * MIB);
+	assert_int_equal(
+		gp_pool_find(rig.pool, small + 899 * KIB, &base, &bytes), 0);
+	assert_int_equal(base, small);
+	/* What is left of it serves smaller ones. */
+	pool_rig_alloc(&rig, 100 * KIB);
+	assert_int_equal(model_used(rig.model), 4 * MIB);
+	/* Those do not open one. */
+	gp_pool_free(rig.pool, large);
+	pool_rig_alloc(&rig, 600 * KIB);
+	assert_int_equal(model_used(rig.model), 6 * MIB);
+	assert_null(pool_rig_check(&rig));
+	gp_pool_free(rig.pool, small);
+	gp_pool_trim(rig.pool, UINT64_MAX);
+	assert_null(pool_rig_check(&rig));
+}
+
+/* It is no slab to keep: the memory around it would never be idle. */
+static void the_last_scrap_is_given_back(void **state)
+{
+	uint64_t large, small;
+
+	(void)state;
+	assert_int_equal(pool_rig_open(&rig), 0);
+	large = pool_rig_alloc(&rig, 3 * MIB);
+	small = pool_rig_alloc(&rig, 900 * KIB);
+	gp_pool_free(rig.pool, large);
+	gp_pool_free(rig.pool, small);
+	/* All of it moves. */
+	assert_int_not_equal(pool_rig_alloc(&rig, 4 * MIB), 0);
+	assert_int_equal(model_used(rig.model), 4 * MIB);
+}
+
 /* Copies through many small handles are slow. */
 static void a_large_request_gets_large_handles(void **state)
 {
@@ -313,6 +356,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(growth_takes_what_is_missing),
 		T(a_small_process_takes_little),
+		T(scraps_are_used_before_slabs_grow),
+		T(the_last_scrap_is_given_back),
 		T(a_large_request_gets_large_handles),
 		T(free_memory_moves_before_new_is_taken),
 		T(a_full_device_serves_what_is_free_in_all),
