@@ -11,7 +11,7 @@
 void gp_pool_collect(struct gp_pool *pool)
 {
 	gp_lock(&pool->lock);
-	gp_cache_flush_all(pool, GP_CACHE_PART_ALL);
+	gp_cache_flush_all(pool, NULL, GP_CACHE_PART_ALL);
 	gp_unlock(&pool->lock);
 }
 
