@@ -23,7 +23,7 @@
  * to be, and the largest that are made for either, bytes. */
 #define HELD_PARTS    72
 #define HELD_MAX      (32u << 20)
-#define REQUEST_PARTS 16
+#define REQUEST_PARTS 18
 #define REQUEST_MAX   (64u << 20)
 
 /* Moving may cost so much, and one part in so many of the time since. */

@@ -18,7 +18,7 @@ static const unsigned shares[GP_NUM_REGIONS] = {
 /* How many ranges are compared; and what part of how much larger one is counts
  * as much as idle memory that is broken into. */
 #define LOOKS        16
-#define LARGER_PARTS 10
+#define LARGER_PARTS 1000
 
 /* May two neighbouring free tiles be one? A segment never joins another. */
 static bool joinable(struct gp_pool *pool, const struct gp_block *a,
@@ -66,8 +66,8 @@ static uint64_t damage(const struct gp_pool *pool, uint64_t granule,
 }
 
 /* The range to take, and whether at its high end: of those that fit best the
- * one where the least idle memory is broken into, but not a much larger one for
- * a little less. What is left should stay beside vacant addresses, where it can
+ * one where the least idle memory is broken into, but not a huge one for a
+ * little less. What is left should stay beside vacant addresses, where it can
  * grow. */
 static struct gp_block *choose(struct gp_pool *pool,
 			       const struct gp_region *region,
