@@ -95,13 +95,17 @@ void gp_replay_print_text(const struct gp_replay_run *run, FILE *out)
 	if (run->memory)
 		fprintf(out, ", %s of memory", size_text(run->memory, memory));
 	fprintf(out, "\npeak live      %s\n", size_text(r->peak_live, live));
-	fprintf(out, "peak reserved  %s, efficiency %.3f\n",
+	fprintf(out,
+		"peak reserved  %s, efficiency %.3f (peak live / peak "
+		"reserved)\n",
 		size_text(r->totals.peak_physical, reserved), efficiency(run));
 	text_driver(run, out);
 	if (r->ns_per_op >= 0)
 		fprintf(out,
-			"host time      %.0f ns per operation, %.0f the second "
-			"time through\n",
+			"host time      %.0f ns per operation; %.0f when "
+			"played "
+			"again over the memory\n               that the first "
+			"time left in the pool\n",
 			r->ns_per_op, r->warm_ns_per_op);
 	text_ooms(run, out);
 }
