@@ -278,14 +278,15 @@ uint64_t gp_pool_trim(struct gp_pool *pool, uint64_t bytes)
 	return gp_reclaim_release(pool, bytes, UINT64_MAX);
 }
 
-uint64_t gp_pool_trim_idle(struct gp_pool *pool, uint64_t bytes, bool *more)
+uint64_t gp_pool_trim_idle(struct gp_pool *pool, uint64_t bytes, uint64_t most,
+			   bool *more)
 {
 	uint64_t given;
 
 	gp_order_touch(&pool->order);
 	gp_order_poll(&pool->order);
 	flush(pool, UINT64_MAX);
-	given = gp_reclaim_release(pool, bytes, UINT64_MAX);
+	given = gp_reclaim_within(pool, bytes, most);
 	gp_lock(&pool->lock);
 	*more = given < bytes && pool->backing.idle_granules &&
 		gp_order_outstanding(&pool->order);
@@ -296,6 +297,11 @@ uint64_t gp_pool_trim_idle(struct gp_pool *pool, uint64_t bytes, bool *more)
 uint64_t gp_pool_reserved(const struct gp_pool *pool)
 {
 	return __atomic_load_n(&pool->reserved, __ATOMIC_RELAXED);
+}
+
+uint64_t gp_pool_allocated(const struct gp_pool *pool)
+{
+	return __atomic_load_n(&pool->allocated, __ATOMIC_RELAXED);
 }
 
 void gp_pool_tick(struct gp_pool *pool)

@@ -122,12 +122,15 @@ bool gp_pool_fits(struct gp_pool *pool, uint64_t va, uint64_t bytes);
  * much (UINT64_MAX: all that is possible). Returns the bytes given back. */
 uint64_t gp_pool_trim(struct gp_pool *pool, uint64_t bytes);
 
-/* The same for what is idle now, without a wait. *more: the device still works
- * on memory that a later call may give back. */
-uint64_t gp_pool_trim_idle(struct gp_pool *pool, uint64_t bytes, bool *more);
+/* The same for what is idle now, without a wait, and never more than `most`.
+ * *more: the device still works on memory that a later call may give back. */
+uint64_t gp_pool_trim_idle(struct gp_pool *pool, uint64_t bytes, uint64_t most,
+			   bool *more);
 
-/* Device memory that the pool holds now. Any thread, no lock. */
+/* Device memory that the pool holds, and has handed out, as last published. Any
+ * thread, no lock. */
 uint64_t gp_pool_reserved(const struct gp_pool *pool);
+uint64_t gp_pool_allocated(const struct gp_pool *pool);
 
 /* Housekeeping (decay); gpupool's own thread calls it about every decay_ms/4.
  * Never blocks a thread of the program for longer than one driver call. */

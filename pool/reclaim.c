@@ -103,30 +103,39 @@ static uint64_t take_leftovers(struct gp_pool *pool, struct batch *batch,
 	return sum;
 }
 
-/* The idle handle to release for `bytes` still wanted. */
-static struct gp_handle *choose(struct gp_pool *pool, uint64_t bytes,
-				uint64_t before)
-{
-	uint64_t want = bytes >> GP_GRANULE_SHIFT;
+/* What a release is after. */
+struct want {
+	uint64_t bytes;  /* at least so much, if there is */
+	uint64_t most;   /* and no more than this */
+	uint64_t before; /* idle since then; UINT64_MAX: no matter */
+};
 
-	if (before == UINT64_MAX)
-		return gp_backing_pick(
-			pool, want > UINT32_MAX ? UINT32_MAX : (uint32_t)want,
-			UINT32_MAX);
-	return gp_backing_oldest(pool, before);
+static uint32_t granules_of(uint64_t bytes)
+{
+	uint64_t granules = bytes >> GP_GRANULE_SHIFT;
+
+	return granules > UINT32_MAX ? UINT32_MAX : (uint32_t)granules;
+}
+
+/* The idle handle to release next, `sum` being chosen. */
+static struct gp_handle *choose(struct gp_pool *pool, const struct want *want,
+				uint64_t sum)
+{
+	if (want->before == UINT64_MAX)
+		return gp_backing_pick(pool, granules_of(want->bytes - sum),
+				       granules_of(want->most - sum));
+	return gp_backing_oldest(pool, want->before);
 }
 
 static uint64_t take_idle(struct gp_pool *pool, struct batch *batch,
-			  uint64_t bytes, uint64_t before)
+			  const struct want *want, uint64_t sum)
 {
-	uint64_t sum = 0;
-
-	while (batch->n < BATCH && sum < bytes) {
+	while (batch->n < BATCH && sum < want->bytes) {
 		struct gp_handle *h;
 
 		if (gp_objects_reserve(&pool->arena.blocks, 4))
 			break;
-		h = choose(pool, bytes - sum, before);
+		h = choose(pool, want, sum);
 		if (!h)
 			break;
 		h->from = gp_large_carve(pool, h->granule, h->granules);
@@ -185,16 +194,16 @@ static uint64_t settle(struct gp_pool *pool, struct gp_handle *h)
 }
 
 /* One batch. Returns the bytes given back; *took: the bytes tried. */
-static uint64_t release_some(struct gp_pool *pool, uint64_t bytes,
-			     uint64_t before, bool leftovers, uint64_t *took)
+static uint64_t release_some(struct gp_pool *pool, const struct want *want,
+			     bool leftovers, uint64_t *took)
 {
 	struct batch batch = {.n = 0};
 	uint64_t given = 0;
 
 	gp_lock(&pool->lock);
-	*took = leftovers ? take_leftovers(pool, &batch, bytes) : 0;
-	if (*took < bytes)
-		*took += take_idle(pool, &batch, bytes - *took, before);
+	*took = leftovers ? take_leftovers(pool, &batch, want->bytes) : 0;
+	if (*took < want->bytes)
+		*took = take_idle(pool, &batch, want, *took);
 	if (batch.n) {
 		gp_flight_begin(pool);
 		for (unsigned i = 0; i < batch.n; i++)
@@ -207,15 +216,16 @@ static uint64_t release_some(struct gp_pool *pool, uint64_t bytes,
 	return given;
 }
 
-uint64_t gp_reclaim_release(struct gp_pool *pool, uint64_t bytes,
-			    uint64_t before)
+static uint64_t release(struct gp_pool *pool, const struct want *want,
+			bool leftovers)
 {
+	struct want rest = *want;
 	uint64_t given = 0, took;
-	bool leftovers = true;
 
-	while (given < bytes) {
-		given += release_some(pool, bytes - given, before, leftovers,
-				      &took);
+	while (given < want->bytes) {
+		rest.bytes = want->bytes - given;
+		rest.most = want->most - given;
+		given += release_some(pool, &rest, leftovers, &took);
 		if (!took)
 			break;
 		leftovers = false; /* each is tried once */
@@ -226,11 +236,34 @@ uint64_t gp_reclaim_release(struct gp_pool *pool, uint64_t bytes,
 		gp_cache_publish_all(pool, NULL);
 		gp_unlock(&pool->lock);
 		gp_ring_add(GP_RING_trim, pool->driver.device, 0,
-			    bytes == UINT64_MAX ? 0 : bytes, given,
+			    want->bytes == UINT64_MAX ? 0 : want->bytes, given,
 			    __atomic_load_n(&pool->allocated, __ATOMIC_RELAXED),
 			    __atomic_load_n(&pool->reserved, __ATOMIC_RELAXED));
 	}
 	return given;
+}
+
+uint64_t gp_reclaim_release(struct gp_pool *pool, uint64_t bytes,
+			    uint64_t before)
+{
+	const struct want want = {
+		.bytes = bytes,
+		.most = UINT64_MAX,
+		.before = before,
+	};
+
+	return release(pool, &want, true);
+}
+
+uint64_t gp_reclaim_within(struct gp_pool *pool, uint64_t bytes, uint64_t most)
+{
+	const struct want want = {
+		.bytes = bytes < most ? bytes : most,
+		.most = most,
+		.before = UINT64_MAX,
+	};
+
+	return release(pool, &want, false);
 }
 
 void gp_reclaim_excess(struct gp_pool *pool, uint64_t bytes)

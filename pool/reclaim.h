@@ -27,6 +27,9 @@ void gp_reclaim_set_aside(struct gp_pool *pool, struct gp_block *b);
 uint64_t gp_reclaim_release(struct gp_pool *pool, uint64_t bytes,
 			    uint64_t before);
 
+/* The same for any, and never more than `most`. */
+uint64_t gp_reclaim_within(struct gp_pool *pool, uint64_t bytes, uint64_t most);
+
 /* garbage_collection_threshold: what `bytes` more would put above it goes back,
  * the longest idle first. Takes the lock. */
 void gp_reclaim_excess(struct gp_pool *pool, uint64_t bytes);

@@ -22,6 +22,7 @@
 #include "shim/take.h"
 #include "shim/tracer.h"
 #include "stats/log.h"
+#include "stats/ring.h"
 
 /* Rows of cuMemAllocPitch start at multiples of this (measured). */
 #define PITCH 512u
@@ -79,6 +80,9 @@ alloc_failed(const struct gp_context *context, int error, size_t bytes,
 		if (limit)
 			gp_limit_refused(context->cuda.limit);
 		gp_tracer_oom(bytes);
+		gp_ring_add(GP_RING_oom, context->cuda.driver.device, 0, bytes,
+			    0, gp_pool_allocated(context->pool),
+			    gp_pool_reserved(context->pool));
 		gp_reporter_oom(bytes, context->cuda.device, call, limit);
 		*rc = CUDA_ERROR_OUT_OF_MEMORY;
 		return GP_SERVED;

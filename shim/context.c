@@ -440,14 +440,11 @@ uint64_t gp_context_trim_for(const uint8_t uuid[16], uint64_t bytes,
 	while (busy) {
 		busy = false;
 		for (size_t i = 0; i < n && given < bytes; i++) {
-			uint64_t want = bytes - given;
-
 			reserved = reserved_by(list, n);
 			if (reserved <= floor)
 				break;
-			if (want > reserved - floor)
-				want = reserved - floor;
-			given += gp_pool_trim_idle(list[i]->pool, want, &more);
+			given += gp_pool_trim_idle(list[i]->pool, bytes - given,
+						   reserved - floor, &more);
 			busy |= more;
 		}
 		if (!ms--)
