@@ -73,9 +73,12 @@ def build_parser():
                          help='the same for scripts')
     options.add_argument('--lib', metavar='FILE',
                          help='of this libgpupool.so instead of the one found')
-    # advise has a parser of its own: everything after the word is its.
+    # These have parsers of their own: everything after the word is theirs.
     commands.add_parser('advise', add_help=False,
                         help='find the best settings for a trace')
+    commands.add_parser('snapshot', add_help=False,
+                        help="a process's last events, for PyTorch's "
+                             'memory_viz')
     return parser
 
 
@@ -110,6 +113,9 @@ def main(argv):
         if argv[:1] == ['advise']:
             import gpupool_advise
             return gpupool_advise.main(argv[1:])
+        if argv[:1] == ['snapshot']:
+            import gpupool_snapshot
+            return gpupool_snapshot.main(argv[1:])
         parser = build_parser()
         options = parser.parse_args(argv)
         if options.version or options.action == 'options':

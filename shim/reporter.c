@@ -367,7 +367,7 @@ static struct timespec realtime_in(uint64_t ns)
 static void *run(void *arg)
 {
 	uint32_t rung = 0, seen; /* the bell was not rung before */
-	uint64_t next = 0;
+	uint64_t next = clock_ns(CLOCK_MONOTONIC) + TICK_NS;
 	unsigned ticks = 0;
 
 	/* Not "while running": the thread may be here before gp_start() has

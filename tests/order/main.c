@@ -145,7 +145,8 @@ static void configure(void)
 		perror("order-fuzz: mkdtemp");
 		exit(2);
 	}
-	snprintf(all, sizeof(all), "%s%squiet:True,report_dir:%s",
+	snprintf(all, sizeof(all),
+		 "%s%squiet:True,ring_events:False,report_dir:%s",
 		 conf ? conf : "", conf && *conf ? "," : "", scratch);
 	setenv("GPUPOOL_CONF", all, 1);
 	setenv("ORDER_FUZZ_STARTED", scratch, 1);
