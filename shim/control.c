@@ -9,12 +9,14 @@
 
 #include "conf/value.h"
 #include "shim/context.h"
+#include "shim/devices.h"
 #include "shim/ledger.h"
 #include "shim/reporter.h"
 #include "shim/state.h"
 #include "stats/format.h"
 #include "stats/report.h"
 #include "stats/requests.h"
+#include "stats/ring.h"
 
 __attribute__((format(printf, 2, 3))) static void say(char *answer,
 						      const char *format, ...)
@@ -81,6 +83,37 @@ static void trim_for(const char *argument, char *answer)
 	say(answer, "ok %llu", (unsigned long long)given);
 }
 
+static void limit(const char *argument, char *answer)
+{
+	uint64_t bytes = GP_NO_LIMIT;
+	char text[32] = "unlimited";
+	int count, rc = 0;
+
+	if (strcmp(argument, "unlimited")) {
+		if (!read_size(argument, &bytes) || bytes < 1u << 20) {
+			say(answer, "no size: %.40s (as 8GiB, or unlimited)",
+			    argument);
+			return;
+		}
+		gp_format_bytes(bytes, text, sizeof(text));
+	}
+	if (gp_real()->cuDeviceGetCount(&count) != CUDA_SUCCESS)
+		count = 0;
+	for (int i = 0; i < count && !rc; i++) {
+		rc = gp_device_set_limit(i, bytes);
+		if (!rc)
+			gp_ring_add(GP_RING_limit, (uint32_t)i, 0, bytes, 0, 0,
+				    0);
+	}
+	gp_ledger_update(false);
+	if (rc || !count)
+		say(answer, "no limit could not be set: %s",
+		    strerror(rc ? -rc : ENODEV));
+	else
+		say(answer, "ok limit %s on each of %d device%s", text, count,
+		    count == 1 ? "" : "s");
+}
+
 static void reset_peak(const char *argument, char *answer)
 {
 	(void)argument;
@@ -112,8 +145,8 @@ static const struct {
 	const char *verb;
 	void (*serve)(const char *argument, char *answer);
 } verbs[] = {
-	{"trim", trim},     {"trim-for", trim_for}, {"reset-peak", reset_peak},
-	{"report", report}, {"ping", ping},
+	{"limit", limit},           {"trim", trim},     {"trim-for", trim_for},
+	{"reset-peak", reset_peak}, {"report", report}, {"ping", ping},
 };
 
 void gp_control(const char *text, char *answer)

@@ -4,7 +4,7 @@
  *   trim [SIZE]               give cached memory back, all or so much
  *   trim-for BYTES UUID MS    the same for a neighbour that has run out, as
  *                             far as reserve_floor allows, within MS
- *   limit SIZE|unlimited      the process's cap
+ *   limit SIZE|unlimited      the cap, on each device the process sees
  *   reset-peak                peaks start again from what is now
  *   report                    write a report
  *   ping                      are you there?

@@ -177,6 +177,16 @@ class Control(CardTest):
         device, = self.process(proc).devices
         self.assertEqual((device.reserved, device.peak_reserved),
                          (100 * MIB, 400 * MIB))
+        answer = self.ask(proc, 'limit 200MiB')
+        self.assertTrue(answer.ok, answer.text)
+        self.assertIn('200.00 MiB', answer.text)
+        self.assertEqual(self.process(proc).devices[0].cap, 200 * MIB)
+        self.assertEqual(self.alloc(proc, 150), 2)
+        self.assertTrue(self.ask(proc, 'limit unlimited').ok)
+        self.assertIsNone(self.process(proc).devices[0].cap)
+        self.assertEqual(self.alloc(proc, 150), 0)
+        self.free(proc, 2)
+        self.assertTrue(self.ask(proc, 'trim').ok)
         self.assertTrue(self.ask(proc, 'reset-peak').ok)
         device, = self.process(proc).devices
         self.assertEqual(device.peak_reserved, 100 * MIB)
@@ -184,7 +194,7 @@ class Control(CardTest):
         self.assertTrue(answer.ok, answer.text)
         with open(answer.text) as file:
             self.assertIn('100.00 MiB', file.read())
-        for text in 'trim lots', 'dance', '', 'trim-for 1', 'x' * 400:
+        for text in 'limit', 'limit 5', 'trim lots', 'dance', '', 'trim-for 1', 'x' * 400:
             answer = self.ask(proc, text)
             self.assertFalse(answer.ok)
             self.assertTrue(answer.text)
