@@ -6,6 +6,7 @@
  */
 #include <pthread.h>
 
+#include "pool/mutation.h"
 #include "pool/order.h"
 #include "shim/capture.h"
 #include "shim/context.h"
@@ -46,7 +47,7 @@ bool gp_capture_hold_off(CUcontext context)
 {
 	__atomic_add_fetch(&num_waits, 1, __ATOMIC_SEQ_CST);
 	if (!__atomic_load_n(&gp_captures, __ATOMIC_SEQ_CST) ||
-	    !gp_capture_in(context))
+	    !gp_capture_in(context) || !GP_HOLDS(SYNC_SPARES_CAPTURES))
 		return true;
 	gp_capture_go_on();
 	return false;

@@ -9,7 +9,8 @@ import harness
 AUTO = 'reuse:auto'
 ZERO = 'reuse:auto,zero_memory:True'
 # What a rule needs to have an effect.
-CONF = {'ZERO_WAITS': ZERO, 'ZERO_IS_WAITED_FOR': ZERO}
+CONF = {'ZERO_WAITS': ZERO, 'ZERO_IS_WAITED_FOR': ZERO,
+        'SYNC_SPARES_CAPTURES': 'reuse:sync'}
 
 
 class Order(harness.CudaTest):
