@@ -1,4 +1,5 @@
 """gpupool record: run a program and write its allocations as a trace."""
+import argparse
 import glob
 import os
 import time
@@ -7,6 +8,26 @@ import gpupool_run
 from gpupool_paths import Problem
 
 DEFAULT = 'gpupool-%e-%p.trace.csv'
+
+DESCRIPTION = """\
+Run PROGRAM as `gpupool run` does, and write every allocation and free as a
+line of a trace, which `gpupool advise` and gpupool-replay read.
+
+  gpupool record -o run.csv -- python3 train.py
+  gpupool advise run.csv
+"""
+
+
+def build_parser():
+    parser = argparse.ArgumentParser(
+        prog='gpupool record', description=DESCRIPTION,
+        usage='gpupool record [options] -- PROGRAM ARGS',
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('-o', '--output', metavar='FILE',
+                        help='where to; %%p is the process id, %%e the '
+                             'program (gpupool-%%e-%%p.trace.csv)')
+    gpupool_run.add_options(parser)
+    return parser
 
 
 def record(options):
@@ -41,3 +62,7 @@ def traces(pattern):
 def count_lines(path):
     with open(path, 'rb') as file:
         return sum(1 for line in file if line[:1] in b'pafo')
+
+
+def main(argv):
+    return gpupool_run.end_as(record(gpupool_run.parse(build_parser(), argv)))

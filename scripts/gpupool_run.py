@@ -3,6 +3,7 @@
 The program is a child in our own process group, so that the terminal's keys
 reach it directly; signals sent to us are passed on, and we end as it ended.
 """
+import argparse
 import ctypes
 import errno
 import os
@@ -27,6 +28,61 @@ SI_KERNEL = 0x80
 FROM_TERMINAL = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT,
                  signal.SIGTSTP, signal.SIGWINCH, signal.SIGCONT}
 PR_SET_PDEATHSIG = 1
+
+DESCRIPTION = """\
+Run PROGRAM with gpupool preloaded: its device memory comes from the pool. That
+the library is in it and calls arrive there is checked. Signals are passed on.
+
+  gpupool run -- python3 train.py
+  gpupool run --limit 50% -- ./program ARGS    at most half of each card
+  gpupool run --report /tmp/reports -- ...     what it held, when it ended
+  gpupool run --sim -- ./program               without a card
+"""
+
+EPILOG = """\
+`gpupool options` lists all settings.
+
+exit status: the program's; 125 if gpupool itself failed or a limit among the
+settings cannot be read, 126 if the program cannot be executed, 127 if it was
+not found, 2 for wrong use
+"""
+
+
+def add_options(parser):
+    """Those of every verb that runs a program."""
+    parser.add_argument('--sim', action='store_true',
+                        help='run on the simulated driver of the checkout, '
+                             'without a card')
+    parser.add_argument('--conf', action='append', default=[],
+                        metavar='K:V,...',
+                        help='settings, added to GPUPOOL_CONF; may be given '
+                             'several times')
+    parser.add_argument('--limit', metavar='SIZE|N%',
+                        help='the most that the program may take of each '
+                             'device: 8GiB, or a share of it as 50%%')
+    parser.add_argument('--report', metavar='DIR',
+                        help='where reports go; made if missing')
+    parser.add_argument('--lib', metavar='FILE',
+                        help='this libgpupool.so instead of the one found')
+    parser.add_argument('command', nargs=argparse.REMAINDER,
+                        metavar='-- PROGRAM ARGS', help='what to run')
+
+
+def build_parser():
+    parser = argparse.ArgumentParser(
+        prog='gpupool run', description=DESCRIPTION, epilog=EPILOG,
+        usage='gpupool run [options] -- PROGRAM ARGS',
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_options(parser)
+    return parser
+
+
+def parse(parser, argv):
+    """The dashes before the program may be left out."""
+    options = parser.parse_args(argv)
+    if options.command[:1] == ['--']:
+        del options.command[0]
+    return options
 
 
 def say(text):
@@ -222,3 +278,7 @@ def run(options, extra_env=None):
         say(note)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return status
+
+
+def main(argv):
+    return end_as(run(parse(build_parser(), argv)))

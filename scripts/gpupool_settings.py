@@ -1,6 +1,7 @@
 """The settings, as the library reads them: gpupool-conf, which was built from
 the same table and parser, is asked.
 """
+import argparse
 import difflib
 import json
 import os
@@ -134,8 +135,22 @@ def table(library):
     return settings
 
 
-def options(arguments):
-    """gpupool options [KEY] [--json]. The exit status."""
+def build_parser():
+    parser = argparse.ArgumentParser(
+        prog='gpupool options', usage='gpupool options [KEY] [--json]',
+        description='Print every setting with its default and what it '
+                    'accepts, and its value where GPUPOOL_CONF sets it.')
+    parser.add_argument('key', nargs='?', metavar='KEY',
+                        help='this one only, or those that begin so')
+    parser.add_argument('--json', action='store_true',
+                        help='the same for scripts')
+    parser.add_argument('--lib', metavar='FILE',
+                        help='of this libgpupool.so instead of the one found')
+    return parser
+
+
+def main(argv):
+    arguments = build_parser().parse_args(argv)
     settings = table(find_library(arguments.lib))
     if arguments.key:
         select(settings, arguments.key)
