@@ -107,6 +107,9 @@ static void give_pool(struct gp_context *context)
 			context->cuda.device, strerror(-rc));
 		return;
 	}
+	/* While there is memory to be had. */
+	if (gp_order_is(gp_pool_order(context->pool), GP_ORDER_SYNC))
+		gp_cuda_keep_spare(&context->cuda);
 	if (gp_real()->cuEventCreate(&context->probe,
 				     CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
 		context->probe = NULL;

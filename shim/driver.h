@@ -21,6 +21,7 @@ struct gp_cuda_driver {
 	/* See driver_wait.c; atomic. */
 	CUstream giver;    /* segments go back in it; NULL: none yet */
 	CUdeviceptr spare; /* to be freed for the wait; 0: none */
+	unsigned spare_users;
 };
 
 /* Fill *cuda for a context of `device`. Asks the driver about the device.

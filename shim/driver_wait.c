@@ -3,6 +3,7 @@
  * seam that the driver ties together, as cuMemFree waits for everything.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stddef.h>
 
 #include "shim/driver_impl.h"
@@ -140,15 +141,26 @@ static __attribute__((noinline, cold)) int
 free_something(struct gp_cuda_driver *cuda)
 {
 	struct gp_ease e = gp_ease();
-	struct segment segment = {.address = something(cuda)};
+	struct segment segment;
 	CUresult rc = CUDA_ERROR_OUT_OF_MEMORY;
 
-	if (segment.address)
+	for (;;) {
+		__atomic_add_fetch(&cuda->spare_users, 1, __ATOMIC_ACQ_REL);
+		segment.address = something(cuda);
+		if (segment.address || !__atomic_sub_fetch(&cuda->spare_users,
+							   1, __ATOMIC_ACQ_REL))
+			break;
+		/* Another thread waits with it, and will have it again. */
+		sched_yield();
+	}
+	if (segment.address) {
 		rc = gp_cuda_in_context(cuda, free_body, &segment);
+		gp_cuda_keep_spare(cuda);
+		__atomic_sub_fetch(&cuda->spare_users, 1, __ATOMIC_ACQ_REL);
+	}
 	gp_unease(&e);
 	if (rc == CUDA_ERROR_OUT_OF_MEMORY)
 		return -EBUSY; /* not now */
-	gp_cuda_keep_spare(cuda);
 	return gp_cuda_errno(rc, "cuMemFree_v2");
 }
 
