@@ -47,6 +47,14 @@ enum gp_conf_bad_limit {
 	GP_CONF_BAD_LIMIT_CONTINUE, /* as if it had not been given */
 };
 
+/* Whose call stacks are kept. */
+enum gp_conf_stacks {
+	GP_CONF_STACKS_OFF,
+	GP_CONF_STACKS_OOM,    /* of a refused request */
+	GP_CONF_STACKS_SAMPLE, /* and of some allocations, chosen by bytes */
+	GP_CONF_STACKS_ALL,    /* and of every allocation */
+};
+
 #define GP_CONF_DIVISIONS 16
 #define GP_CONF_ONLY_SIZE 512 /* patterns of program names, with a NUL */
 #define GP_CONF_DEVICES   64  /* devices above share the last one's slot */
@@ -82,6 +90,9 @@ struct gp_conf {
 	uint64_t ring_size;         /* bytes */
 	uint64_t keep_reports;      /* files of processes that have ended */
 	uint64_t keep_reports_size; /* bytes of them */
+
+	enum gp_conf_stacks stacks;
+	uint64_t sample_bytes; /* on average, from one sample to the next */
 
 	/* other processes on the same device */
 	uint64_t neighbour_wait; /* ms; 0: nobody is asked */

@@ -46,6 +46,14 @@ static const struct choice barriers[] = {
 	{NULL, 0},
 };
 
+static const struct choice stacks[] = {
+	{"off", GP_CONF_STACKS_OFF},
+	{"oom", GP_CONF_STACKS_OOM},
+	{"sample", GP_CONF_STACKS_SAMPLE},
+	{"all", GP_CONF_STACKS_ALL},
+	{NULL, 0},
+};
+
 static const struct choice bad_limits[] = {
 	{"refuse", GP_CONF_BAD_LIMIT_REFUSE},
 	{"continue", GP_CONF_BAD_LIMIT_CONTINUE},
@@ -257,6 +265,11 @@ int gp_conf_read(const struct gp_conf_row *row, struct gp_span value,
 		if (!error)
 			conf->free_barrier = (enum gp_conf_barrier)chosen;
 		return error;
+	case GP_TYPE_STACKS:
+		error = choice_read(value, stacks, &chosen);
+		if (!error)
+			conf->stacks = (enum gp_conf_stacks)chosen;
+		return error;
 	case GP_TYPE_PATH:
 		return gp_path_read(value, field);
 	case GP_TYPE_SIGNAL:
@@ -319,6 +332,10 @@ static void print_field(const struct gp_conf_row *row,
 	case GP_TYPE_BARRIER:
 		snprintf(buf, size, "%s",
 			 choice_name(barriers, (int)conf->free_barrier));
+		break;
+	case GP_TYPE_STACKS:
+		snprintf(buf, size, "%s",
+			 choice_name(stacks, (int)conf->stacks));
 		break;
 	case GP_TYPE_PATH:
 		gp_path_print(field, buf, size);

@@ -33,6 +33,7 @@ struct gp_span gp_span_trim(struct gp_span span);
 	X(REUSE, enum gp_conf_reuse)                                        \
 	X(FREE_ORDER, enum gp_conf_free_order)                              \
 	X(BARRIER, enum gp_conf_barrier)                                    \
+	X(STACKS, enum gp_conf_stacks)                                      \
 	X(PATH, char[PATH_MAX])                                             \
 	X(SIGNAL, int)      /* number, 0 = none */                          \
 	X(COUNT, uint64_t)  /* a whole number */                            \

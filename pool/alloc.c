@@ -14,6 +14,7 @@
 #include "pool/state.h"
 #include "stats/log.h"
 #include "stats/ring.h"
+#include "stats/sites.h"
 
 #define cold        __attribute__((noinline, cold))
 #define hot         inline __attribute__((always_inline))
@@ -225,25 +226,42 @@ int gp_pool_alloc(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
 
 /* ---- free ------------------------------------------------------------------------ */
 
+/* The block that starts at va, whatever its state; *granule: where that is. */
+static hot struct gp_block *block_at(const struct gp_pool *pool, uint64_t va,
+				     uint64_t *granule)
+{
+	struct gp_slab *slab;
+	struct gp_block *b;
+	uint64_t beyond;
+
+	if (!gp_pool_granule(pool, va, granule, &beyond) || beyond)
+		return NULL;
+	b = gp_arena_at(&pool->arena, *granule, &slab);
+	return slab ? gp_slab_at(slab, *granule) : b;
+}
+
 /* Takes a live block from the program; NULL if none starts at va. */
 static hot struct gp_block *claim(const struct gp_pool *pool, uint64_t va)
 {
-	uint64_t granule, beyond;
-	struct gp_slab *slab;
-	struct gp_block *b;
-
-	if (!gp_pool_granule(pool, va, &granule, &beyond) || beyond)
-		return NULL;
+	uint64_t granule;
+	struct gp_block *b = block_at(pool, va, &granule);
 	uint64_t live = gp_tag(granule, GP_LIVE);
 
-	b = gp_arena_at(&pool->arena, granule, &slab);
-	if (slab)
-		b = gp_slab_at(slab, granule);
 	if (!b || !__atomic_compare_exchange_n(
 			  &b->tag, &live, gp_tag(granule, GP_CACHED), false,
 			  __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		return NULL;
 	return b;
+}
+
+/* A block that was watched: it is told before anybody can get it again. */
+static cold uint32_t unwatch(struct gp_block *b, uint64_t va)
+{
+	uint32_t owner = b->owner & ~GP_WATCHED;
+
+	b->owner = owner;
+	gp_sites_remove(va);
+	return owner;
 }
 
 /* Past the caches. */
@@ -280,6 +298,8 @@ static cold void put_aside(struct gp_pool *pool, struct gp_block *b,
 			   uint64_t va)
 {
 	count_free(pool, b, va, 0);
+	if (b->owner & GP_WATCHED)
+		unwatch(b, va);
 	gp_reclaim_set_aside(pool, b);
 }
 
@@ -306,6 +326,8 @@ static hot void put(struct gp_pool *pool, struct gp_block *b, uint64_t va,
 	} else {
 		count_free(pool, b, va, waits);
 	}
+	if (unlikely(owner & GP_WATCHED))
+		owner = unwatch(b, va);
 	if (likely(owner))
 		gp_cache_push_remote(pool->caches[owner], b);
 	else
@@ -348,6 +370,16 @@ int gp_pool_free(struct gp_pool *pool, uint64_t va)
 int gp_pool_free_own(struct gp_pool *pool, uint64_t va)
 {
 	return free_block(pool, va, GP_FREE_OWN);
+}
+
+void gp_pool_watch(struct gp_pool *pool, uint64_t va)
+{
+	uint64_t granule;
+	struct gp_block *b = block_at(pool, va, &granule);
+
+	if (b && __atomic_load_n(&b->tag, __ATOMIC_RELAXED) ==
+			 gp_tag(granule, GP_LIVE))
+		__atomic_or_fetch(&b->owner, GP_WATCHED, __ATOMIC_RELAXED);
 }
 
 int gp_pool_free_idle(struct gp_pool *pool, uint64_t va)

@@ -35,7 +35,9 @@ struct gp_block {
 	uint64_t requested; /* bytes asked for; atomic, valid while LIVE */
 	uint64_t stamp;     /* order.h; owned like the state */
 	uint32_t granules;  /* size; changes only while not LIVE */
-	uint32_t owner;     /* cache it was served from; set before LIVE */
+	/* Cache it was served from; set before LIVE. With GP_WATCHED, set
+	 * atomically while LIVE and taken away by who claims the block. */
+	uint32_t owner;
 
 	/* Neighbours in address order. Guarded by the pool's lock. */
 	struct gp_block *prev, *next;
@@ -46,6 +48,10 @@ struct gp_block {
 };
 
 _Static_assert(sizeof(struct gp_block) == 64, "one cache line a block");
+
+/* The block's free is told to stats/sites.h. A mark in a number that every free
+ * compares anyway: blocks without it pay nothing. */
+#define GP_WATCHED (1u << 31)
 
 static inline uint64_t gp_tag(uint64_t granule, enum gp_state state)
 {

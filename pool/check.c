@@ -45,7 +45,7 @@ void gp_check_block(struct gp_check *c, struct gp_block *b)
 	switch (gp_block_state(b)) {
 	case GP_LIVE:
 		add_live(c, b);
-		if (b->owner >= c->pool->num_caches)
+		if ((b->owner & ~GP_WATCHED) >= c->pool->num_caches)
 			gp_check_fail(c, "block %llu has no such owner",
 				      (ull)gp_block_granule(b));
 		break;

@@ -10,6 +10,7 @@
 #include "pool/reclaim.h"
 #include "pool/registry.h"
 #include "pool/state.h"
+#include "stats/sites.h"
 
 /* Address space per byte of memory: room for ranges to move and grow. */
 #define ARENA_FACTOR 8
@@ -173,6 +174,7 @@ struct gp_order *gp_pool_order(struct gp_pool *pool)
 void gp_pool_destroy(struct gp_pool *pool)
 {
 	gp_registry_remove(pool);
+	gp_sites_drop((uintptr_t)pool);
 	release_all(pool);
 	if (pool->has_vmm)
 		gp_call_unreserve(pool, pool->base, pool->arena_bytes);

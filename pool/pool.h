@@ -105,6 +105,11 @@ int gp_pool_free_own(struct gp_pool *pool, uint64_t va);
 /* Free a block whose last use the caller has already waited for. */
 int gp_pool_free_idle(struct gp_pool *pool, uint64_t va);
 
+/* A live block, which the program does not know yet, was entered into
+ * stats/sites.h under its address, with the pool's address as its owner: its
+ * free, or the pool's end, takes it out there. */
+void gp_pool_watch(struct gp_pool *pool, uint64_t va);
+
 /* The live allocation that contains va: its start and requested bytes. */
 int gp_pool_find(struct gp_pool *pool, uint64_t va, uint64_t *base,
 		 uint64_t *bytes);

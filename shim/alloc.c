@@ -16,6 +16,7 @@
 #include "shim/libraries.h"
 #include "shim/names.h"
 #include "shim/reporter.h"
+#include "shim/stacks.h"
 #include "shim/room.h"
 #include "shim/devices.h"
 #include "shim/state.h"
@@ -118,6 +119,7 @@ enum gp_served gp_serve_alloc(CUdeviceptr *address, size_t bytes,
 	*address = va;
 	*rc = CUDA_SUCCESS;
 	gp_tracer_alloc(va, bytes);
+	gp_stacks_alloc(context->pool, va, bytes);
 	return GP_SERVED;
 }
 

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 
 #include "shim/foreign.h"
+#include "shim/stacks.h"
+#include "stats/sites.h"
 
 struct slot {
 	uint64_t key; /* 0: free */
@@ -88,11 +90,27 @@ static void erase(struct slot *slot)
 	used--;
 }
 
+/* Is it one whose call stack is kept? Host memory is not. */
+static bool watch(uint64_t key, const struct gp_foreign *entry)
+{
+	return entry->bytes && !gp_kind_is_host(entry->kind) &&
+	       gp_sampler_due(&gp_stacks_sampler, entry->bytes) &&
+	       gp_stacks_due(NULL, key, entry->bytes);
+}
+
+/* It is the program's no more. */
+static void gone(uint64_t key, const struct gp_foreign *entry)
+{
+	gp_kind_sub(entry->kind, entry->bytes);
+	if (entry->watched)
+		gp_sites_remove(key);
+}
+
 bool gp_foreign_add(uint64_t key, const struct gp_foreign *entry,
 		    struct gp_foreign *before)
 {
 	int saved = errno;
-	struct gp_foreign old;
+	struct gp_foreign old, watched = *entry;
 	bool entered = false;
 
 	if (before)
@@ -101,9 +119,10 @@ bool gp_foreign_add(uint64_t key, const struct gp_foreign *entry,
 		return false;
 	if (gp_foreign_take(key, &old) && before)
 		*before = old;
+	watched.watched = watch(key, entry);
 	pthread_mutex_lock(&lock);
 	if ((used + 1) * 4 <= capacity * 3 || grow()) {
-		put(key, entry);
+		put(key, &watched);
 		entered = true;
 	}
 	pthread_mutex_unlock(&lock);
@@ -128,7 +147,7 @@ bool gp_foreign_take(uint64_t key, struct gp_foreign *entry)
 	pthread_mutex_unlock(&lock);
 	if (!slot)
 		return false;
-	gp_kind_sub(entry->kind, entry->bytes);
+	gone(key, entry);
 	return true;
 }
 
@@ -158,14 +177,14 @@ bool gp_foreign_unref(uint64_t key, struct gp_foreign *entry)
 	}
 	pthread_mutex_unlock(&lock);
 	if (last)
-		gp_kind_sub(entry->kind, entry->bytes);
+		gone(key, entry);
 	return last;
 }
 
 /* The first entry from slot *at on that matches. */
 static bool take_match(size_t *at,
 		       bool (*match)(const struct gp_foreign *, const void *),
-		       const void *arg, struct gp_foreign *entry)
+		       const void *arg, uint64_t *key, struct gp_foreign *entry)
 {
 	bool found = false;
 
@@ -174,6 +193,7 @@ static bool take_match(size_t *at,
 		if (!slots[*at].key || !match(&slots[*at].entry, arg))
 			continue;
 		found = true;
+		*key = slots[*at].key;
 		*entry = slots[*at].entry;
 		erase(&slots[*at]);
 		break; /* another may stand there now */
@@ -190,10 +210,11 @@ void gp_foreign_forget(bool (*match)(const struct gp_foreign *, const void *),
 
 	/* Twice: a deletion may move an entry from the end to before it. */
 	for (int round = 0; round < 2; round++) {
+		uint64_t key;
 		size_t at = 0;
 
-		while (take_match(&at, match, arg, &entry)) {
-			gp_kind_sub(entry.kind, entry.bytes);
+		while (take_match(&at, match, arg, &key, &entry)) {
+			gone(key, &entry);
 			dropped(&entry);
 		}
 	}

@@ -16,6 +16,7 @@ struct gp_foreign {
 	uint64_t bytes;
 	uint64_t handle; /* mappings: the handle that is mapped, else 0 */
 	uint32_t refs;   /* handles: holders and mappings; else 1 */
+	bool watched;    /* in stats/sites.h under the same key */
 	uint64_t mapped; /* mappings: bytes mapped (counted by the handle) */
 
 	/* What take.h and async.h need. */

@@ -28,6 +28,7 @@
 #include "shim/mark.h"
 #include "shim/names.h"
 #include "shim/reporter.h"
+#include "shim/stacks.h"
 #include "shim/state.h"
 #include "shim/tracer.h"
 #include "stats/bell.h"
@@ -173,6 +174,7 @@ static void fill_report(struct gp_report *report, enum gp_report_reason reason)
 	}
 	for (int i = 0; i < GP_KIND_COUNT; i++)
 		gp_kind_get((enum gp_kind)i, &report->kinds[i]);
+	gp_stacks_report(report);
 	report->num_sections = gp_mark_sections(report->sections);
 	fill_devices(report, reason != GP_REPORT_EXIT);
 	report->num_settings = fill_settings(settings);
@@ -244,6 +246,8 @@ struct oom {
 	int device;
 	const char *call;
 	bool limit;
+	const struct gp_stack
+		*stack; /* of the calling thread; NULL: not kept */
 };
 
 static void write_report(enum gp_report_reason reason, unsigned sequence,
@@ -261,6 +265,9 @@ static void write_report(enum gp_report_reason reason, unsigned sequence,
 		report.oom_bytes = oom->bytes;
 		report.oom_device = oom->device;
 		report.oom_by_limit = oom->limit;
+		report.has_oom_stack = oom->stack != NULL;
+		if (oom->stack)
+			report.oom_stack = *oom->stack;
 		strncpy(report.oom_call, oom->call,
 			sizeof(report.oom_call) - 1);
 	}
@@ -452,9 +459,10 @@ void gp_reporter_oom(uint64_t bytes, int device, const char *call, bool limit)
 	 * thousands of these; a person reads the first ones. */
 	static unsigned reports;
 	static uint64_t last;
-	const struct oom oom = {bytes, device, call, limit};
+	struct oom oom = {bytes, device, call, limit, NULL};
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 	uint64_t before = __atomic_load_n(&last, __ATOMIC_RELAXED);
+	struct gp_stack stack;
 	unsigned n;
 
 	if (before && now - before < OOM_REPORT_GAP_NS)
@@ -463,8 +471,11 @@ void gp_reporter_oom(uint64_t bytes, int device, const char *call, bool limit)
 					 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		return;
 	n = __atomic_add_fetch(&reports, 1, __ATOMIC_RELAXED);
-	if (n <= MAX_OOM_REPORTS)
-		write_report(GP_REPORT_OOM, n, &oom);
+	if (n > MAX_OOM_REPORTS)
+		return;
+	if (gp_stacks_take(&stack))
+		oom.stack = &stack;
+	write_report(GP_REPORT_OOM, n, &oom);
 }
 
 /* ---- the end --------------------------------------------------------------------- */

@@ -18,6 +18,7 @@
 #include "shim/ledger.h"
 #include "shim/program.h"
 #include "shim/reporter.h"
+#include "shim/stacks.h"
 #include "shim/state.h"
 #include "shim/work.h"
 #include "stats/log.h"
@@ -153,6 +154,7 @@ static void configure(void)
 	owner_pid = getpid();
 	pthread_atfork(NULL, NULL, after_fork_in_child);
 	gp_ledger_start(xdg_runtime_dir);
+	gp_stacks_start();
 	gp_reporter_start();
 	__atomic_store_n(&gp_phase_now, GP_RUNNING, __ATOMIC_RELEASE);
 }

@@ -233,6 +233,9 @@ int gp_report_print(const struct gp_report *report, bool json, int fd)
 	if (report->reason == GP_REPORT_OOM)
 		gp_report_oom(&emit, report);
 	gp_report_summary(&emit, report, &totals);
+	if (report->reason == GP_REPORT_OOM)
+		gp_report_oom_stack(&emit, report);
+	gp_report_sites(&emit, report);
 	pools(&emit, report);
 	gp_report_sections(&emit, report);
 	gp_report_kinds(&emit, report->kinds);

@@ -17,10 +17,12 @@
 #include "stats/limit_stats.h"
 #include "stats/pool_stats.h"
 #include "stats/sections.h"
+#include "stats/sites.h"
 #include "stats/timeline.h"
 
 #define GP_REPORT_MAX_POOLS   64
 #define GP_REPORT_MAX_DEVICES 64
+#define GP_REPORT_SITES       10
 #define GP_UNKNOWN            UINT64_MAX /* for byte figures nobody could ask */
 
 enum gp_report_reason { GP_REPORT_EXIT, GP_REPORT_SIGNAL, GP_REPORT_OOM };
@@ -63,6 +65,18 @@ struct gp_report {
 	int oom_device;
 	char oom_call[48]; /* "cuMemAlloc_v2" */
 	bool oom_by_limit; /* the limit refused, not the card */
+
+	bool has_oom_stack; /* of the thread that made it */
+	struct gp_stack oom_stack;
+
+	/* Where the program allocates. */
+	bool has_sites;        /* else all of this is 0 */
+	uint64_t sample_bytes; /* 0: every block is counted */
+	struct gp_sites_totals site_totals;
+	size_t num_sites, num_peak_sites, num_growing_sites;
+	struct gp_site_row sites[GP_REPORT_SITES];      /* by live bytes */
+	struct gp_site_row peak_sites[GP_REPORT_SITES]; /* at the peak */
+	struct gp_site_row growing_sites[GP_REPORT_SITES];
 
 	/* Calls of the program that the pools answered, refusals included, and
 	 * the driver calls they made to get, map and give back memory. */

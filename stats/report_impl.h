@@ -24,6 +24,10 @@ void gp_report_summary(struct gp_emit *emit, const struct gp_report *report,
 		       const struct gp_report_totals *totals);
 /* report_oom.c: the first paragraph of an OOM report */
 void gp_report_oom(struct gp_emit *emit, const struct gp_report *report);
+/* report_stacks.c: the stack of the request that was refused */
+void gp_report_oom_stack(struct gp_emit *emit, const struct gp_report *report);
+/* report_stacks.c: what allocates, how much */
+void gp_report_sites(struct gp_emit *emit, const struct gp_report *report);
 /* report_gauges.c: the first table of a pool, and PyTorch's keys */
 void gp_report_gauges(struct gp_emit *emit, const struct gp_pool_stats *stats);
 /* report_pool.c: one pool's tables, and its curve as from that time on */

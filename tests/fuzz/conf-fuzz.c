@@ -83,6 +83,7 @@ static void expect_valid(const struct gp_conf *conf)
 	expect(conf->reuse <= GP_CONF_REUSE_SYNC, "reuse");
 	expect(conf->free_order <= GP_CONF_ORDER_REUSE, "free_order");
 	expect(conf->free_barrier <= GP_CONF_BARRIER_NEVER, "free_barrier");
+	expect(conf->stacks <= GP_CONF_STACKS_ALL, "stacks");
 	expect(conf->on_bad_limit <= GP_CONF_BAD_LIMIT_CONTINUE,
 	       "on_bad_limit");
 	expect_bounds(conf);

@@ -90,6 +90,68 @@ static void fill_devices(struct gp_report *report)
 		.cap = GP_NO_LIMIT, .held = 170 * MIB, .peak = 187 * MIB};
 }
 
+/* Frames of Python, and one of the machine that nothing is known of. */
+static void fill_stack(struct gp_stack *stack, unsigned line)
+{
+	static const struct {
+		const char *file, *function;
+	} places[] = {
+		{"/srv/jobs/train.py", "Net.forward"},
+		{"/srv/jobs/a directory with blanks/and a name that is very "
+		 "long/so that it does not fit into one line/module.py",
+		 "Module.__call__.<locals>.inner"},
+		{"<string>", "<module>"},
+	};
+	unsigned n = 0;
+
+	for (; n < 3; n++)
+		stack->frames[n] = gp_frame_at(
+			gp_place(places[n].file, places[n].function), line + n);
+	stack->python = (uint16_t)n;
+	stack->frames[n] = 0x1234;
+	stack->native = 1;
+	stack->why = GP_PYTHON_FRAMES;
+}
+
+static void fill_sites(struct gp_report *report)
+{
+	report->has_sites = true;
+	report->sample_bytes = 1 * MIB;
+	report->site_totals = (struct gp_sites_totals){
+		.bytes = 5 * GIB,
+		.blocks = 57,
+		.peak_bytes = 12 * GIB,
+		.entered = 31415,
+		.entered_now = 27,
+		.sites = 18,
+		.dropped_stacks = 3,
+		.dropped_blocks = 4,
+	};
+	report->num_sites = 2;
+	report->sites[0] = (struct gp_site_row){
+		.bytes = 4 * GIB,
+		.blocks = 40,
+		.peak_bytes = 5 * GIB,
+		.all_bytes = 77 * GIB,
+		.all_blocks = 1234567,
+		.growth = 3 * GIB,
+		.since_ns = 81000000000,
+	};
+	fill_stack(&report->sites[0].stack, 12);
+	report->sites[1] = (struct gp_site_row){.bytes = 1 * MIB,
+						.blocks = 1,
+						.all_bytes = 1 * MIB + 1,
+						.all_blocks = 2};
+	report->sites[1].stack.frames[0] = 0x4321;
+	report->sites[1].stack.native = 1;
+	report->sites[1].stack.native_cut = true;
+	report->sites[1].stack.why = GP_PYTHON_UNKNOWN;
+	report->num_peak_sites = 1;
+	report->peak_sites[0] = report->sites[0];
+	report->num_growing_sites = 1;
+	report->growing_sites[0] = report->sites[0];
+}
+
 struct gp_report *sample_report(enum gp_report_reason reason)
 {
 	static struct gp_report report;
@@ -126,6 +188,8 @@ struct gp_report *sample_report(enum gp_report_reason reason)
 		12 * GIB,
 		13 * GIB};
 	fill_devices(&report);
+	if (reason != GP_REPORT_OOM)
+		fill_sites(&report);
 	report.settings = settings;
 	report.num_settings = sizeof(settings) / sizeof(settings[0]);
 	report.notes = notes;
@@ -134,6 +198,8 @@ struct gp_report *sample_report(enum gp_report_reason reason)
 		report.oom_bytes = 200 * GIB / 7;
 		snprintf(report.oom_call, sizeof(report.oom_call),
 			 "cuMemAlloc_v2");
+		report.has_oom_stack = true;
+		fill_stack(&report.oom_stack, 77);
 		report.pools[0].free_bytes = 3 * GIB / 2;
 	}
 	return &report;

@@ -71,6 +71,8 @@ static void test_defaults(void **state)
 	assert_int_equal(conf.ring_size, 4 * MIB);
 	assert_int_equal(conf.keep_reports, 20);
 	assert_int_equal(conf.keep_reports_size, 128 * MIB);
+	assert_int_equal(conf.stacks, GP_CONF_STACKS_OOM);
+	assert_int_equal(conf.sample_bytes, MIB);
 	assert_int_equal(conf.neighbour_wait, 200);
 	assert_int_equal(conf.reserve_floor, 0);
 	for (unsigned i = 0; i < GP_CONF_DEVICES + 2; i++) {
@@ -528,7 +530,7 @@ static void test_round_trip(void **state)
 		"max_split_size_mb:7654321,max_non_split_rounding_mb:3GiB,"
 		"garbage_collection_threshold:0.7,"
 		"reuse:sync,free_order:full,free_barrier:never,"
-		"zero_memory:1,overlap_slack:0.05,"
+		"zero_memory:1,overlap_slack:0.05,stacks:all,sample_bytes:8192,"
 		"only:[train,python*,?sh],"
 		"memory_limit:[0:8GiB,3:512MB,>:1234567],"
 		"per_process_memory_fraction:[1:0.25,0:0.5],"

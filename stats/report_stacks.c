@@ -1,0 +1,250 @@
+/*
+ * Call stacks in the report: of the request that was refused, and the sites
+ * that hold memory, held the most of it, or only ever take more.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "stats/report_impl.h"
+
+/* In the text; the JSON has all. */
+#define SHOWN_PYTHON 12u
+#define SHOWN_NATIVE 6u
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* "train.py:12 in step", "libx.so+0x1234 (name)", "0x7f..". */
+static const char *words(const struct gp_frame_text *at, char *text,
+			 size_t size)
+{
+	if (at->line || !at->address)
+		snprintf(text, size, "%s:%llu in %s",
+			 at->file[0] ? at->file : "(a name too many)",
+			 (unsigned long long)at->line,
+			 at->function[0] ? at->function : "?");
+	else if (at->file[0] && at->function[0])
+		snprintf(text, size, "%s+0x%llx (%s)", base_name(at->file),
+			 (unsigned long long)at->offset, at->function);
+	else if (at->file[0])
+		snprintf(text, size, "%s+0x%llx", base_name(at->file),
+			 (unsigned long long)at->offset);
+	else
+		snprintf(text, size, "0x%llx", (unsigned long long)at->address);
+	return text;
+}
+
+static void frame(struct gp_emit *emit, uint64_t word, bool shown)
+{
+	struct gp_frame_text at;
+	char text[1024];
+
+	gp_frame_look_up(word, &at);
+	gp_emit_object(emit, NULL);
+	gp_emit_hide(emit, true);
+	gp_emit_string(emit, "function", at.function);
+	gp_emit_string(emit, "file", at.file);
+	gp_emit_number(emit, "line", GP_UNIT_PLAIN, at.line);
+	gp_emit_number(emit, "offset", GP_UNIT_PLAIN, at.offset);
+	gp_emit_number(emit, "address", GP_UNIT_ADDRESS, at.address);
+	gp_emit_hide(emit, !shown);
+	gp_emit_item(emit, "   ");
+	gp_emit_words(emit, words(&at, text, sizeof(text)));
+	gp_emit_line(emit);
+	gp_emit_hide(emit, false);
+	gp_emit_close(emit);
+}
+
+/* Frames left out of the text, or beyond what is kept. */
+static void and_more(struct gp_emit *emit, unsigned hidden, bool cut,
+		     const char *what)
+{
+	char text[64];
+
+	if (!hidden && !cut)
+		return;
+	if (cut)
+		snprintf(text, sizeof(text), "... and more %s frames", what);
+	else
+		snprintf(text, sizeof(text), "... and %u more %s frame%s",
+			 hidden, what, hidden == 1 ? "" : "s");
+	gp_emit_item(emit, "   ");
+	gp_emit_words(emit, text);
+	gp_emit_line(emit);
+}
+
+static unsigned less(unsigned all, unsigned shown)
+{
+	return all > shown ? all - shown : 0;
+}
+
+static void frames(struct gp_emit *emit, const char *key,
+		   const struct gp_stack *stack)
+{
+	unsigned shown_native =
+		stack->python ? SHOWN_NATIVE : SHOWN_PYTHON + SHOWN_NATIVE;
+
+	gp_emit_list(emit, key);
+	for (unsigned i = 0; i < stack->python; i++)
+		frame(emit, stack->frames[i], i < SHOWN_PYTHON);
+	and_more(emit, less(stack->python, SHOWN_PYTHON), stack->python_cut,
+		 "Python");
+	for (unsigned i = 0; i < stack->native; i++)
+		frame(emit, stack->frames[stack->python + i], i < shown_native);
+	and_more(emit, less(stack->native, shown_native), stack->native_cut,
+		 "native");
+	gp_emit_close(emit);
+}
+
+void gp_report_oom_stack(struct gp_emit *emit, const struct gp_report *report)
+{
+	const struct gp_stack *stack = &report->oom_stack;
+	const char *says =
+		report->has_oom_stack
+			? gp_stack_python_says((enum gp_stack_python)stack->why)
+			: "Not kept; stacks:oom, the default, keeps it.";
+
+	gp_emit_heading(emit, "Call stack of the request");
+	frames(emit, "oom_stack", stack);
+	gp_emit_words(emit, says);
+	gp_emit_hide(emit, true);
+	gp_emit_string(emit, "oom_stack_note", says);
+	gp_emit_hide(emit, false);
+	gp_emit_line(emit);
+}
+
+/* ---- sites ---------------------------------------------------------------------- */
+
+static void level(struct gp_emit *emit, const struct gp_report *report,
+		  const struct gp_site_row *row)
+{
+	gp_emit_item(emit, "-");
+	gp_emit_number(emit, "bytes", GP_UNIT_BYTES, row->bytes);
+	gp_emit_words(emit, "in");
+	gp_emit_number(emit, "blocks", GP_UNIT_COUNT, row->blocks);
+	gp_emit_words(emit, row->blocks == 1 ? "block," : "blocks,");
+	gp_emit_number(emit, "share", GP_UNIT_PERCENT,
+		       gp_percent(row->bytes, report->site_totals.bytes));
+	gp_emit_words(emit, "(at the peak");
+	gp_emit_number(emit, "peak_bytes", GP_UNIT_BYTES, row->peak_bytes);
+	gp_emit_words(emit, "; of");
+	gp_emit_number(emit, "all_bytes", GP_UNIT_BYTES, row->all_bytes);
+	gp_emit_words(emit, "in");
+	gp_emit_number(emit, "all_blocks", GP_UNIT_COUNT, row->all_blocks);
+	gp_emit_words(emit, "ever)");
+}
+
+static void slope(struct gp_emit *emit, const struct gp_site_row *row)
+{
+	gp_emit_hide(emit, !row->growth);
+	gp_emit_words(emit, ", grows by");
+	gp_emit_number(emit, "growth_bytes_per_hour", GP_UNIT_BYTES,
+		       row->growth);
+	gp_emit_words(emit, "an hour");
+	gp_emit_hide(emit, true);
+	gp_emit_number(emit, "growth_ns", GP_UNIT_NS, row->since_ns);
+	gp_emit_hide(emit, false);
+}
+
+static void site(struct gp_emit *emit, const struct gp_report *report,
+		 const struct gp_site_row *row)
+{
+	bool empty = !row->stack.python && !row->stack.native;
+	const char *says =
+		empty ? "Stacks that there was no room for."
+		      : gp_stack_python_says(
+				(enum gp_stack_python)row->stack.why);
+
+	gp_emit_object(emit, NULL);
+	level(emit, report, row);
+	slope(emit, row);
+	gp_emit_line(emit);
+	frames(emit, "frames", &row->stack);
+	gp_emit_hide(emit, !!row->stack.python || !*says);
+	gp_emit_item(emit, "   ");
+	gp_emit_words(emit, says);
+	gp_emit_hide(emit, true);
+	gp_emit_string(emit, "note", says);
+	gp_emit_hide(emit, false);
+	gp_emit_line(emit);
+	gp_emit_close(emit);
+}
+
+static void list(struct gp_emit *emit, const struct gp_report *report,
+		 const char *key, const char *heading,
+		 const struct gp_site_row *rows, size_t n)
+{
+	if (n)
+		gp_emit_heading(emit, heading);
+	gp_emit_list(emit, key);
+	for (size_t i = 0; i < n; i++)
+		site(emit, report, &rows[i]);
+	gp_emit_close(emit);
+}
+
+/* How the figures came about, and what they leave out. */
+static void origin(struct gp_emit *emit, const struct gp_report *report)
+{
+	const struct gp_sites_totals *totals = &report->site_totals;
+
+	gp_emit_words(emit, "Of");
+	gp_emit_number(emit, "call_site_bytes", GP_UNIT_BYTES, totals->bytes);
+	gp_emit_words(emit, "live in");
+	gp_emit_number(emit, "call_site_blocks", GP_UNIT_COUNT, totals->blocks);
+	gp_emit_words(emit, "blocks");
+	gp_emit_hide(emit, !report->sample_bytes);
+	gp_emit_words(emit, ", estimated from");
+	gp_emit_number(emit, "call_site_samples", GP_UNIT_COUNT,
+		       totals->entered);
+	gp_emit_words(emit, "samples, one in");
+	gp_emit_number(emit, "sample_bytes", GP_UNIT_BYTES,
+		       report->sample_bytes);
+	gp_emit_words(emit, "or more");
+	gp_emit_hide(emit, false);
+	gp_emit_words(emit, ".");
+	gp_emit_hide(emit, !totals->dropped_stacks);
+	gp_emit_words(emit, "Without a stack, for lack of room:");
+	gp_emit_number(emit, "call_site_stacks_dropped", GP_UNIT_COUNT,
+		       totals->dropped_stacks);
+	gp_emit_words(emit, ".");
+	gp_emit_hide(emit, !totals->dropped_blocks);
+	gp_emit_words(emit, "Left out, for lack of room:");
+	gp_emit_number(emit, "call_site_blocks_dropped", GP_UNIT_COUNT,
+		       totals->dropped_blocks);
+	gp_emit_words(emit, "blocks.");
+	gp_emit_hide(emit, true);
+	gp_emit_number(emit, "call_sites", GP_UNIT_COUNT, totals->sites);
+	gp_emit_number(emit, "call_site_peak_bytes", GP_UNIT_BYTES,
+		       totals->peak_bytes);
+	gp_emit_hide(emit, false);
+	gp_emit_line(emit);
+}
+
+void gp_report_sites(struct gp_emit *emit, const struct gp_report *report)
+{
+	bool at_exit = report->reason == GP_REPORT_EXIT;
+
+	gp_emit_heading(emit, "Call sites");
+	gp_emit_hide(emit, report->has_sites);
+	gp_emit_words(emit, "Not kept; stacks:sample tells which lines of the "
+			    "program hold memory, and which leak.");
+	gp_emit_hide(emit, true);
+	gp_emit_bool(emit, "call_sites_kept", report->has_sites);
+	gp_emit_hide(emit, false);
+	if (report->has_sites)
+		origin(emit, report);
+	gp_emit_line(emit);
+	list(emit, report, "leaks", "Leaks: still allocated at exit",
+	     report->sites, at_exit ? report->num_sites : 0);
+	list(emit, report, "top_sites",
+	     at_exit ? "Top call sites at the peak"
+		     : "Top call sites by live bytes",
+	     at_exit ? report->peak_sites : report->sites,
+	     at_exit ? report->num_peak_sites : report->num_sites);
+	list(emit, report, "growing_sites", "Growth: sites that only ever grew",
+	     report->growing_sites, report->num_growing_sites);
+}
