@@ -17,7 +17,7 @@
 	X(virtual, "the program's own cuMemCreate")             \
 	X(graph, "memory of graphs, what the driver reserves")  \
 	X(external, "imported external memory")                 \
-	X(context, "contexts and loaded code, as measured")
+	X(context, "contexts, as measured when made")
 
 enum gp_limit_part {
 #define X(name, help) GP_PART_##name,
