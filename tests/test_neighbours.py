@@ -265,6 +265,10 @@ class Kills(FilesTest):
     def steps(self, progress):
         return sum(p[0] for p in files.read_progress(progress, 2))
 
+    def said(self, proc):
+        """What one that is gone had to say."""
+        return proc.communicate() if proc.poll() is not None else ''
+
     def goes_on(self, proc, progress):
         before = self.steps(progress)
         return wait_for(lambda: self.steps(progress) > before + 50
@@ -282,7 +286,8 @@ class Kills(FilesTest):
             self.kill(pair[victim][0])
             other, progress = pair[1 - victim]
             self.assertTrue(self.goes_on(other, progress),
-                            'the other hangs or is gone')
+                            'the other hangs or is gone: status %s, %s'
+                            % (other.poll(), self.said(other)))
             asked += sum(p.figures.get('asked_by_neighbours', 0)
                          for p in self.processes())
             pair[victim] = self.started_churn('p%d' % victim)
