@@ -273,7 +273,7 @@ demo: all
 bench: all $(BENCHES)
 	$(Q)$(PYTHON) tests/bench/run.py --build $(B) $(if $(TRACES),--traces $(TRACES))
 
-fuzz: $(FUZZERS) $(if $(SAN),,$(ORDER_FUZZ))
+fuzz: $(FUZZERS) $(if $(filter thread,$(SAN)),,all $(PROGS)) $(if $(SAN),,$(ORDER_FUZZ))
 	$(Q)$(PYTHON) tests/run.py --build $(B) $(if $(SAN),--san $(SAN)) --fuzz-long
 
 gpu-test: all

@@ -4,7 +4,8 @@
 Kinds, each in its own process with a time limit:
   unit      build/tests/unit/*: cmocka, every single test counts
   fuzz      build/tests/fuzz/*: --seed S --ops N, exit 0 when clean;
-            the long ones also build/tests/order-fuzz, 10,000 seeds
+            the long ones also build/tests/order-fuzz, 10,000 seeds, and
+            the tests that kill programs, 200 times each
   program   build/tests/programs/*: exit 0, 1, or 77 for skipped; run plain
             and under the preload, and both must print the same.
             sim_* tests the simulated driver and runs plain only
@@ -131,6 +132,17 @@ def python_module(build, path):
     return parse_tap('python/' + name, harness.run(argv, env, MODULE_LIMIT_S))
 
 
+def kills(build, test):
+    """A test that kills programs at random points, with many of them."""
+    env = dict(os.environ, GPUPOOL_TEST_BUILD=build.path,
+               GPUPOOL_TEST_SAN=build.san or '', GPUPOOL_TEST_KILLS='200')
+    result = harness.run([sys.executable, '-m', 'unittest', test], env,
+                         FUZZ_LIMIT_S[True],
+                         cwd=os.path.dirname(os.path.abspath(__file__)))
+    return [Outcome('kills/' + test, PASS if result.status == 0 else FAIL,
+                    str(result))]
+
+
 class TapResult(unittest.TestResult):
     """Tells each test as a TAP line, and failures in full."""
 
@@ -201,6 +213,10 @@ def collect(build, args):
     if args.fuzz_long and not build.san and os.path.exists(order):
         jobs.extend(lambda r=r: order_fuzz(build, order, r)
                     for r in ORDER_LONG)
+    if args.fuzz_long and build.san != 'thread':
+        jobs.extend(lambda m=m: kills(build, m)
+                    for m in ('test_ring.Events.test_kill',
+                              'test_neighbours.Kills.test_sigkill'))
     if args.fuzz_long:
         return jobs
     # The long ones first, so that two jobs end at about the same time.
