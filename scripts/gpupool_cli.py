@@ -26,6 +26,10 @@ EPILOG = """\
 # In the order in which people need them.
 VERBS = (
     ('run', 'gpupool_run', 'run a program under gpupool'),
+    ('ctl', 'gpupool_ctl',
+     'have a running process give back memory, or hold a limit'),
+    ('metrics', 'gpupool_metrics',
+     'what processes hold, for Prometheus'),
     ('record', 'gpupool_record',
      'run a program and write its allocations as a trace'),
     ('advise', 'gpupool_advise', 'find the best settings for a trace'),

@@ -41,7 +41,7 @@ static void trim(const char *argument, char *answer)
 	char text[32];
 
 	if (*argument && !read_size(argument, &bytes)) {
-		say(answer, "no size: %.40s (as 8GiB)", argument);
+		say(answer, "no not a size: %.40s (as 8GiB)", argument);
 		return;
 	}
 	given = gp_context_trim(-1, bytes, NULL);
@@ -91,7 +91,7 @@ static void limit(const char *argument, char *answer)
 
 	if (strcmp(argument, "unlimited")) {
 		if (!read_size(argument, &bytes) || bytes < 1u << 20) {
-			say(answer, "no size: %.40s (as 8GiB, or unlimited)",
+			say(answer, "no not a size: %.40s (as 8GiB, or unlimited)",
 			    argument);
 			return;
 		}
@@ -166,5 +166,5 @@ void gp_control(const char *text, char *answer)
 			return;
 		}
 	}
-	say(answer, "no such request: %.*s", (int)(len < 40 ? len : 40), text);
+	say(answer, "no unknown request: %.*s", (int)(len < 40 ? len : 40), text);
 }
