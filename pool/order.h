@@ -221,15 +221,28 @@ static inline void gp_order_begin(struct gp_slot *slot)
 /* The end of one to a thread's default stream, which hands it to the anchor. */
 void gp_order_end_set_off(struct gp_slot *slot);
 
-/* The submission is one of work, not of an event or a wait. */
-static inline void gp_order_works(struct gp_slot *slot)
+static inline void gp_order_last(uint64_t *last, const struct gp_stream *stream)
 {
-	struct gp_stream *stream = slot->stream;
 	uint64_t joined = __atomic_load_n(&stream->joined, __ATOMIC_RELAXED);
 
-	if (__atomic_load_n(&stream->worked, __ATOMIC_RELAXED) != joined)
-		__atomic_store_n(&stream->worked, joined, __ATOMIC_RELAXED);
+	if (__atomic_load_n(last, __ATOMIC_RELAXED) != joined)
+		__atomic_store_n(last, joined, __ATOMIC_RELAXED);
 }
+
+/* The submission is one of work; or of an event or a wait. */
+static inline void gp_order_works(struct gp_slot *slot)
+{
+	gp_order_last(&slot->stream->worked, slot->stream);
+}
+
+static inline void gp_order_touches(struct gp_slot *slot)
+{
+	gp_order_last(&slot->stream->touched, slot->stream);
+}
+
+/* Whether the program put nothing into the stream since the full free with
+ * this stamp; for the legacy one nothing into any blocking one either. */
+bool gp_order_untouched(struct gp_order *order, uint64_t key, uint64_t stamp);
 
 static inline void gp_order_count_end(struct gp_slot *slot)
 {

@@ -266,6 +266,24 @@ void gp_order_expect_stream(struct gp_order *order, uint64_t key,
 	gp_unlock(&order->lock);
 }
 
+bool gp_order_untouched(struct gp_order *order, uint64_t key, uint64_t stamp)
+{
+	uint64_t thread = thread_of(key);
+	bool untouched = true;
+
+	gp_lock(&order->lock);
+	for (const struct gp_stream *s = order->streams.first; s; s = s->next) {
+		if (!(s->key == key && s->thread == thread) &&
+		    !(key == GP_STREAM_LEGACY && s->blocking))
+			continue;
+		untouched &=
+			__atomic_load_n(&s->worked, __ATOMIC_ACQUIRE) < stamp &&
+			__atomic_load_n(&s->touched, __ATOMIC_ACQUIRE) < stamp;
+	}
+	gp_unlock(&order->lock);
+	return untouched;
+}
+
 void gp_order_expect_all(struct gp_order *order, struct gp_proof *proof)
 {
 	proof->order = order;

@@ -42,8 +42,9 @@ struct gp_stream {
 	/* The mark that later work in it is ordered behind. Atomic; written
 	 * under the order's lock, after the waits were put. */
 	uint64_t joined;
-	/* `joined` when work other than events and waits came last. Atomic. */
-	uint64_t worked;
+	/* `joined` when work came last, and when an event or a wait did.
+	 * Atomic. */
+	uint64_t worked, touched;
 	struct gp_order *order; /* constant */
 	uint64_t key;           /* constant while known */
 	uint64_t thread;        /* whose default stream it is, else 0 */

@@ -128,6 +128,8 @@ static inline void submitted(struct gp_work *work,
 
 	if (row->class != GP_WORK_EVENT_RECORD)
 		gp_order_works(slot);
+	else
+		gp_order_touches(slot);
 	gp_order_end(slot);
 	if (__builtin_expect((row->flags & GP_WORK_HOST) != 0, 0) &&
 	    rc == CUDA_SUCCESS)
@@ -146,6 +148,7 @@ static void wait_begins(struct gp_work *work)
 
 static void wait_ended(struct gp_work *work)
 {
+	gp_order_touches(work->slot);
 	if (work->proves)
 		gp_order_yield(work->slot->stream, work->slot);
 	else

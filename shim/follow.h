@@ -34,6 +34,10 @@ void gp_follow_capture_ended(CUstream stream);
 /* Before cuStreamDestroy. */
 void gp_follow_destroy(CUstream stream);
 
+/* After a cuStreamQuery that answered "not ready": is that so only for events
+ * that marks left, while all of the program is behind its last free? */
+bool gp_follow_is_empty(const struct gp_work *work);
+
 /* Managed memory may have come or gone. */
 void gp_follow_managed(void);
 

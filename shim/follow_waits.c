@@ -50,22 +50,20 @@ static void complete(struct gp_order *order)
 		gp_order_complete(order, gp_order_last_free(order));
 }
 
-#define TRIES 100
-
-/* Nothing but events and waits came into the stream since, ours among them; it
- * takes the device a moment to go past them. */
-static void complete_stream(const struct gp_slot *slot)
+/* Marks of other threads' frees may have left an event in the stream which is
+ * not over, when nothing of the program is in it any more. */
+bool gp_follow_is_empty(const struct gp_work *work)
 {
-	struct gp_stream *stream = slot->stream;
-	uint64_t stamp = gp_order_last_free(stream->order);
+	struct gp_slot *slot = gp_follow_slot(work->stream);
+	struct gp_order *order;
+	uint64_t stamp;
 
-	complete(stream->order);
-	if (__atomic_load_n(&stream->worked, __ATOMIC_RELAXED) >= stamp)
-		return;
-	for (int i = 0; i < TRIES; i++)
-		if (gp_real()->cuStreamQuery((CUstream)stream->key) !=
-		    CUDA_ERROR_NOT_READY)
-			break;
+	if (!slot)
+		return false;
+	order = slot->stream->order;
+	stamp = gp_order_last_free(order);
+	return stamp && gp_order_idle(order, stamp) &&
+	       gp_order_untouched(order, slot->stream->key, stamp);
 }
 
 static void complete_event(CUevent event)
@@ -137,7 +135,7 @@ void gp_follow_wait_begins(struct gp_work *work, const struct gp_work_row *row)
 	case GP_WORK_STREAM_QUERY:
 		slot = gp_follow_slot(work->stream);
 		if (slot)
-			complete_stream(slot);
+			complete(slot->stream->order);
 		expect_stream(work);
 		break;
 	case GP_WORK_STREAM_SYNC:

@@ -2864,29 +2864,6 @@ CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags,
 	return rc;
 }
 
-CUresult cuStreamQuery(CUstream hStream)
-{
-	struct gp_work work;
-	CUresult rc;
-
-	gp_work_begin(&work, GP_WORK_ID_cuStreamQuery, hStream, NULL, NULL);
-	rc = gp_real()->cuStreamQuery(hStream);
-	gp_work_end(&work, rc);
-	return rc;
-}
-
-CUresult cuStreamQuery_ptsz(CUstream hStream)
-{
-	struct gp_work work;
-	CUresult rc;
-
-	gp_work_begin(&work, GP_WORK_ID_cuStreamQuery_ptsz, hStream, NULL,
-		      NULL);
-	rc = gp_real()->cuStreamQuery_ptsz(hStream);
-	gp_work_end(&work, rc);
-	return rc;
-}
-
 CUresult cuStreamSynchronize(CUstream hStream)
 {
 	struct gp_work work;

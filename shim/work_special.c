@@ -1,7 +1,9 @@
 /*
  * Work whose streams no parameter names: several of them in a list, or one
- * that counts only under a flag.
+ * that counts only under a flag; and a question that the driver alone cannot
+ * answer.
  */
+#include "shim/follow.h"
 #include "shim/room.h"
 #include "shim/work.h"
 
@@ -79,4 +81,35 @@ cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph,
 							     params);
 	gp_work_end(&work, rc);
 	return rc;
+}
+
+/* [18] */
+static CUresult answer(const struct gp_work *work, CUresult rc)
+{
+	return rc == CUDA_ERROR_NOT_READY && work->on &&
+			       gp_follow_is_empty(work)
+		       ? CUDA_SUCCESS
+		       : rc;
+}
+
+CUresult cuStreamQuery(CUstream stream)
+{
+	struct gp_work work;
+	CUresult rc;
+
+	gp_work_begin(&work, GP_WORK_ID_cuStreamQuery, stream, NULL, NULL);
+	rc = gp_real()->cuStreamQuery(stream);
+	gp_work_end(&work, rc);
+	return answer(&work, rc);
+}
+
+CUresult cuStreamQuery_ptsz(CUstream stream)
+{
+	struct gp_work work;
+	CUresult rc;
+
+	gp_work_begin(&work, GP_WORK_ID_cuStreamQuery_ptsz, stream, NULL, NULL);
+	rc = gp_real()->cuStreamQuery_ptsz(stream);
+	gp_work_end(&work, rc);
+	return answer(&work, rc);
 }

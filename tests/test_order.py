@@ -51,6 +51,12 @@ class Order(harness.CudaTest):
     def test_stream_order(self):
         self.assert_ok(self.run_fuzz('--seeds', '1-100', conf=AUTO))
 
+    def test_question_when_only_marks_are_left(self):
+        """Blocking streams hold an event that waits for the legacy one."""
+        for seed in ('7365', '8121'):
+            self.assert_ok(self.run_fuzz('--seeds', seed, '--ops', '2000',
+                                         conf=AUTO))
+
     def test_housekeeping_meanwhile(self):
         self.assert_ok(self.run_fuzz('--seeds', '1-60', '--ticks', conf=AUTO))
 
