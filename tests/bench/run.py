@@ -8,6 +8,7 @@
   remote  every block is freed by another thread than allocated it
   replay  traces: memory used, and host time for an operation
   ring    the event ring; hook: what one intercepted call costs
+  stacks  a pair through the hooks, by how many call stacks are kept
 
 Prints a table and writes bench.json into the build directory. Timings depend
 on the machine and on what else it does: they are shown, never judged.
@@ -24,6 +25,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import gentrace  # noqa: E402  (found through the line above)
 import hooks  # noqa: E402
 import replay_table  # noqa: E402
+import stacks  # noqa: E402
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 SIZES = [512, 4 * KIB, 64 * KIB, MIB, 2 * MIB, 16 * MIB, 256 * MIB, GIB]
@@ -200,6 +202,14 @@ def bench_hooks(build):
     return rows
 
 
+def bench_stacks(build):
+    rows = stacks.measure(stacks.harness.Build(build)) or []
+    if rows:
+        print()
+        stacks.print_rows(rows)
+    return rows
+
+
 def machine():
     model = 'unknown'
     with open('/proc/cpuinfo') as file:
@@ -244,6 +254,7 @@ def main():
             'replay': bench_replay(args.build, traces),
             'ring': bench_program(args.build, 'ring', 'size'),
             'hook': bench_hooks(args.build),
+            'stacks': bench_stacks(args.build),
         }
     except subprocess.CalledProcessError as error:
         if error.stderr:
