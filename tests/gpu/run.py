@@ -22,6 +22,7 @@ import machine
 import limit_cases
 import order_cases
 import reports
+import stack_cases
 from case import Context, compare, pair
 from common import Run
 from machine import Failure, Skip
@@ -256,7 +257,8 @@ CASES = [("c-static", c_static), ("c-shared", c_shared),
          ("streams-static", streams_static),
          ("streams-shared", streams_shared), ("usr1", usr1),
          ("handler-before", handler_before), ("handler-after", handler_after),
-         ("install", install)] + order_cases.CASES + limit_cases.CASES
+         ("install", install)] + order_cases.CASES + limit_cases.CASES + \
+        stack_cases.CASES
 
 
 # ---- running them ------------------------------------------------------------
