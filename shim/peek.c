@@ -1,5 +1,7 @@
 /* Careful reading; see peek.h. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "shim/peek.h"
 
 #include <string.h>

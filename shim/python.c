@@ -1,5 +1,7 @@
 /* Python frames; see python.h. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "shim/python.h"
 
 #include <dlfcn.h>
@@ -36,14 +38,14 @@ static void *symbol(const char *name)
 static unsigned version_of(void)
 {
 	const unsigned long *number = symbol("Py_Version"); /* from 3.11 on */
-	const char *(*get)(void) =
+	const char *(*tell)(void) =
 		(const char *(*)(void))symbol("Py_GetVersion");
 	unsigned minor = 0;
 	const char *text;
 
 	if (number)
 		return (unsigned)(*number >> 16);
-	text = get ? get() : NULL;
+	text = tell ? tell() : NULL;
 	if (!text || text[0] != '3' || text[1] != '.')
 		return 0;
 	for (text += 2; *text >= '0' && *text <= '9' && minor < 100; text++)
