@@ -136,6 +136,40 @@ class Python(StacksTest):
         self.assertIn('big.py:%d in big' % frames[0][1], text)
         self.assertIn('stacks:sample tells', text)
 
+    def test_a_thread_without_python(self):
+        """Of C, in a process that runs Python: said, and no wrong frames."""
+        library = self.compile('libworker.so', '''
+#include <pthread.h>
+#include <stddef.h>
+int cudaMalloc(void **, size_t);
+static void *work(void *arg)
+{
+    void *p = NULL;
+    return cudaMalloc(&p, 5 << 20) ? NULL : arg;
+}
+int start(void)
+{
+    pthread_t thread;
+    void *done = NULL;
+    pthread_create(&thread, NULL, work, &thread);
+    pthread_join(thread, &done);
+    return done == NULL;
+}
+''', '-shared', '-fPIC', '-lpthread')
+        self.run_stacks(
+            shutil.which('python3'), '-c',
+            'import ctypes\n'
+            'ctypes.CDLL("libcudart.so.13", ctypes.RTLD_GLOBAL)\n'
+            'assert ctypes.CDLL("%s").start() == 0' % library,
+            conf='stacks:all')
+        row = self.report()['leaks'][0]
+        self.assertEqual(row['bytes'], 5 * MIB)
+        self.assertEqual(python_frames(row['frames']), [])
+        self.assertIn('libworker.so', [os.path.basename(f['file'])
+                                       for f in row['frames']])
+        self.assertEqual(row['note'], 'The thread runs no Python code.')
+        self.assertIn('runs no Python code', self.report(form='txt'))
+
     def test_off(self):
         program = self.build.program('rt_stacks')
         self.run_stacks(program, 'oom', conf='stacks:off')
