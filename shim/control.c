@@ -53,7 +53,7 @@ static void trim(const char *argument, char *answer)
 
 static bool read_uuid(const char *hex, uint8_t uuid[16])
 {
-	for (int i = 0; i < 16; i++) {
+	for (size_t i = 0; i < 16; i++) {
 		unsigned byte;
 
 		if (sscanf(hex + 2 * i, "%2x", &byte) != 1)
@@ -89,9 +89,10 @@ static void limit(const char *argument, char *answer)
 	char text[32] = "unlimited";
 	int count, rc = 0;
 
-	if (strcmp(argument, "unlimited")) {
+	if (strcmp(argument, "unlimited") != 0) {
 		if (!read_size(argument, &bytes) || bytes < 1u << 20) {
-			say(answer, "no not a size: %.40s (as 8GiB, or unlimited)",
+			say(answer,
+			    "no not a size: %.40s (as 8GiB, or unlimited)",
 			    argument);
 			return;
 		}
@@ -166,5 +167,6 @@ void gp_control(const char *text, char *answer)
 			return;
 		}
 	}
-	say(answer, "no unknown request: %.*s", (int)(len < 40 ? len : 40), text);
+	say(answer, "no unknown request: %.*s", (int)(len < 40 ? len : 40),
+	    text);
 }

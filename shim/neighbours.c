@@ -85,7 +85,7 @@ static bool shares_device(struct neighbour *neighbour, const uint8_t uuid[16])
 	for (unsigned i = 1; i < head->num_rows && i <= GP_LEDGER_DEVICES;
 	     i++) {
 		if (gp_ledger_read(neighbour->fd, head, i, &row) ||
-		    memcmp(row.uuid, uuid, sizeof(row.uuid)))
+		    memcmp(row.uuid, uuid, sizeof(row.uuid)) != 0)
 			continue;
 		uint64_t reserved =
 			word(&row, names, "reserved_bytes.all.current");
@@ -166,7 +166,7 @@ static void send(struct asking *asking, int dir, struct neighbour *neighbour,
 	char text[GP_REQUEST_TEXT], hex[33];
 	uint64_t now = now_ns(), left = deadline > now ? deadline - now : 0;
 
-	for (int i = 0; i < 16; i++)
+	for (size_t i = 0; i < 16; i++)
 		snprintf(hex + 2 * i, 3, "%02x", asking->uuid[i]);
 	/* In time for its answer to come. */
 	snprintf(text, sizeof(text), "trim-for %llu %s %llu",

@@ -135,7 +135,7 @@ int gp_ledger_word(const char *names, const char *kind, const char *name)
 	const size_t kind_len = strlen(kind), len = strlen(name);
 	int word = 0;
 
-	while (names && strncmp(names, kind, kind_len)) {
+	while (names && strncmp(names, kind, kind_len) != 0) {
 		names = strchr(names, '\n');
 		if (names)
 			names++;

@@ -304,7 +304,7 @@ static const char *fault(const struct gp_file_head *head, uint64_t size)
 	const uint64_t rows_end =
 		head->rows_at + (uint64_t)head->row_bytes * head->num_rows;
 
-	if (memcmp(head->magic, GP_FILE_MAGIC, sizeof(head->magic)))
+	if (memcmp(head->magic, GP_FILE_MAGIC, sizeof(head->magic)) != 0)
 		return "it is not gpupool's";
 	if (head->byte_order != GP_FILE_ORDER ||
 	    head->version != GP_FILE_VERSION)

@@ -79,7 +79,7 @@ enum gp_life gp_process_life(const struct gp_process_id *id,
 	int saved = errno;
 	bool there;
 
-	if (strncmp(id->boot_id, self->boot_id, sizeof(id->boot_id)))
+	if (strncmp(id->boot_id, self->boot_id, sizeof(id->boot_id)) != 0)
 		return GP_DEAD;
 	if (id->pid_ns != self->pid_ns)
 		return GP_ELSEWHERE;

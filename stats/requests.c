@@ -39,7 +39,7 @@ static bool read_name(const char *name, struct parties *p)
 	unsigned serial;
 	char again[128];
 
-	if (strncmp(name, "req-", 4) ||
+	if (strncmp(name, "req-", 4) != 0 ||
 	    sscanf(name, "req-%9u-%20llu-%9u-%20llu-%10u", &p->to, &to_start,
 		   &p->from, &from_start, &serial) != 5)
 		return false;

@@ -109,7 +109,7 @@ bool gp_file_name_read(const char *name, struct gp_file_name *parts)
 		name = read_part(name, UINT64_MAX, '-', &start);
 	if (name)
 		name = read_part(name, UINT32_MAX, '.', &image);
-	if (name && !strcmp(name, GP_FILE_SUFFIX + 1)) {
+	if (name && !strcmp(name, &GP_FILE_SUFFIX[1])) {
 		parts->pid = (uint32_t)pid;
 		parts->start = start;
 		parts->image = (uint32_t)image;
