@@ -36,7 +36,7 @@ struct gp_emit {
 	char *text;     /* not owned */
 	size_t room;    /* of it, the final 0 included */
 	size_t length;  /* of all, also of what did not fit */
-	int error;     /* the first, -errno */
+	int error;      /* the first, -errno */
 	bool json;
 	char buf[2048];
 	size_t used;
@@ -48,7 +48,7 @@ struct gp_emit {
 
 	/* text */
 	bool hidden;     /* nothing is shown: gp_emit_hide() */
-	bool glued;      /* the next word follows without a space */
+	bool open;       /* a parenthesis waits for the word behind it */
 	bool in_row;     /* values go to columns, else into running words */
 	unsigned column; /* where the line is, from 0 */
 	unsigned indent; /* of continuation lines */

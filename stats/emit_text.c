@@ -75,9 +75,14 @@ static void put_word(struct gp_emit *emit, const char *text, size_t len)
 static void word(struct gp_emit *emit, const char *text, size_t len,
 		 bool attach)
 {
-	const unsigned columns = width(text, len);
+	const unsigned columns = width(text, len) + emit->open;
 
-	if (!attach && !emit->glued && emit->column > emit->indent) {
+	/* It stays on one line with what is in it. */
+	if (len == 1 && *text == '(') {
+		emit->open = true;
+		return;
+	}
+	if (!attach && emit->column > emit->indent) {
 		if (emit->column + 1 + columns > WRAP)
 			break_line(emit);
 		else
@@ -85,8 +90,10 @@ static void word(struct gp_emit *emit, const char *text, size_t len,
 	} else if (emit->column < emit->indent) {
 		pad_to(emit, emit->indent);
 	}
+	if (emit->open)
+		put_word(emit, "(", 1);
+	emit->open = false;
 	put_word(emit, text, len);
-	emit->glued = len && text[len - 1] == '(';
 }
 
 void gp_emit_words(struct gp_emit *emit, const char *words)
@@ -157,7 +164,7 @@ void gp_emit_line(struct gp_emit *emit)
 	if (emit->column)
 		new_line(emit);
 	emit->in_row = false;
-	emit->glued = false;
+	emit->open = false;
 	emit->indent = 0;
 }
 

@@ -56,6 +56,29 @@ static void every_unit(struct gp_emit *e)
 	gp_emit_close(e);
 }
 
+/* A line of 74, then one in parentheses. */
+static void parenthesis(struct gp_emit *e)
+{
+	gp_emit_object(e, NULL);
+	gp_emit_words(e, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+			 "aaaaaaaaaaaaaaaaaaaaaa (");
+	gp_emit_number(e, "bytes", GP_UNIT_BYTES, 10978000);
+	gp_emit_words(e, "of that), (");
+	gp_emit_number(e, "percent", GP_UNIT_PERCENT, 123);
+	gp_emit_words(e, ").");
+	gp_emit_line(e);
+	gp_emit_close(e);
+}
+
+static void test_parentheses_do_not_part_figures(void **state)
+{
+	const char *page;
+
+	(void)state;
+	page = emit(parenthesis, false);
+	assert_non_null(strstr(page, "a\n(10.47 MiB of that), (12.3 %).\n"));
+}
+
 static void test_units(void **state)
 {
 	(void)state;
@@ -228,8 +251,11 @@ static void test_errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_units),  cmocka_unit_test(test_nesting),
-		cmocka_unit_test(test_words),  cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_units),
+		cmocka_unit_test(test_parentheses_do_not_part_figures),
+		cmocka_unit_test(test_nesting),
+		cmocka_unit_test(test_words),
+		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_errors),
 	};
 
