@@ -3,8 +3,11 @@
 #include "stats/stack.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <string.h>
+
+#include "stats/symbols.h"
 
 #define MAX_PLACES 8192u /* a power of two; half of it is used at most */
 #define TEXT_BYTES (1u << 20)
@@ -109,9 +112,12 @@ const char *gp_stack_python_says(enum gp_stack_python why)
 
 void gp_frame_look_up(uint64_t frame, struct gp_frame_text *out)
 {
+	struct link_map *map = NULL;
 	Dl_info info;
 
-	*out = (struct gp_frame_text){.function = "", .file = ""};
+	out->function = out->file = "";
+	out->line = out->offset = out->address = 0;
+	out->name[0] = '\0';
 	if (frame >> 63) {
 		const struct place *place = &places[(frame >> 32 & 0x7fffffff) %
 						    (MAX_PLACES / 2 + 1)];
@@ -124,13 +130,20 @@ void gp_frame_look_up(uint64_t frame, struct gp_frame_text *out)
 	out->address = frame;
 	/* A return address: what was called may have been the last
 	 * instruction of its function. */
-	if (!frame || !dladdr((void *)(uintptr_t)(frame - 1), &info) ||
-	    !info.dli_fname)
+	if (!frame ||
+	    !dladdr1((void *)(uintptr_t)(frame - 1), &info, (void **)&map,
+		     RTLD_DL_LINKMAP) ||
+	    !info.dli_fname || !map)
 		return;
 	out->file = info.dli_fname;
 	out->offset = frame - (uintptr_t)info.dli_fbase;
+	out->function = out->name;
 	if (info.dli_sname)
 		out->function = info.dli_sname;
+	else /* the program's own name may be a relative one */
+		gp_symbol_find(
+			map->l_name[0] ? info.dli_fname : "/proc/self/exe",
+			frame - 1 - map->l_addr, out->name, sizeof(out->name));
 }
 
 uint64_t gp_stack_hash(const struct gp_stack *stack)

@@ -55,6 +55,7 @@ struct gp_frame_text {
 	uint64_t line;    /* of a text; 0: not known */
 	uint64_t offset;  /* in a library */
 	uint64_t address; /* of an instruction, else 0 */
+	char name[256];   /* room for `function` */
 };
 
 /* Looks the frame up. For instructions asks the dynamic linker: not for signal

@@ -327,6 +327,7 @@ static void test_native(void **state)
 	(void)state;
 	gp_frame_look_up(return_address(), &text);
 	assert_non_null(strstr(text.file, "test_sites"));
+	assert_string_equal(text.function, "test_native");
 	assert_true(text.offset > 0);
 	assert_int_equal(text.line, 0);
 	gp_frame_look_up(0x10, &text);
