@@ -5,11 +5,11 @@
 
 #define NEVER        (INT64_MAX / 2)
 
-#define JUDGED_EVERY 16u  /* samples */
-#define SHARE        100u /* of the time: 1 % */
-#define CALM         400u /* below 1/4 % the mean comes down again */
-#define STEP         8u   /* the most that the mean is raised by at once */
-#define GRACE        100000000u
+#define JUDGED_EVERY 16u       /* samples */
+#define SHARE        100u      /* of the time: 1 % */
+#define CALM         400u      /* below 1/4 % the mean comes down again */
+#define STEP         8u        /* the most that the mean is raised by at once */
+#define GRACE        20000000u /* ns; about a thousand samples */
 #define MEAN_MAX     (1ull << 50)
 
 /* There is no libm among what the library needs. */

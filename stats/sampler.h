@@ -7,8 +7,8 @@
  *
  * A thread counts down to its next sample: one subtraction a call. Where samples
  * take more than 1 % of a thread's time its mean is raised, which leaves the
- * sums unbiased: it is known before the blocks are. A thread's first tenth of a
- * second of samples is free, so that short programs are seen sharply.
+ * sums unbiased: it is known before the blocks are. A thread's first
+ * hundredth of a second or two is free, so that short programs are seen sharply.
  */
 #ifndef GP_STATS_SAMPLER_H
 #define GP_STATS_SAMPLER_H

@@ -6,6 +6,7 @@
  *   rt_stacks fork        a child keeps some, the parent goes on
  *   rt_stacks signal      a handler allocates every millisecond, amid it
  *   rt_stacks oom         asks for more than there is
+ *   rt_stacks reset       the device is reset in between
  *   rt_stacks grow        leaks slowly for a second, beside a steady load
  */
 #include <errno.h>
@@ -155,7 +156,11 @@ int main(int argc, char **argv)
 		forks();
 	else if (!strcmp(what, "signal"))
 		signals();
-	else if (!strcmp(what, "grow"))
+	else if (!strcmp(what, "reset")) {
+		leak(NULL);
+		CHECK(cudaDeviceReset());
+		leak_here(MIB);
+	} else if (!strcmp(what, "grow"))
 		grow();
 	else if (!strcmp(what, "oom"))
 		return cudaMalloc(&p, (size_t)1 << 50) !=
