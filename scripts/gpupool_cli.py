@@ -26,6 +26,7 @@ EPILOG = """\
 # In the order in which people need them.
 VERBS = (
     ('run', 'gpupool_run', 'run a program under gpupool'),
+    ('top', 'gpupool_top', 'what your processes hold of the cards, live'),
     ('ctl', 'gpupool_ctl',
      'have a running process give back memory, or hold a limit'),
     ('metrics', 'gpupool_metrics',
