@@ -38,11 +38,11 @@ static uint64_t mean;
 
 __thread struct gp_sampler gp_stacks_sampler;
 
-static uint64_t now_ns(void)
+static uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
@@ -89,7 +89,7 @@ void gp_stacks_start(void)
 	gp_python_find();
 	if (mode == GP_CONF_STACKS_OOM)
 		return;
-	error = gp_sites_start(now_ns());
+	error = gp_sites_start(clock_ns(CLOCK_MONOTONIC));
 	if (error) {
 		gp_warn("no memory for call stacks (%s): stacks:oom instead",
 			strerror(-error));
@@ -192,13 +192,14 @@ bool gp_stacks_take(struct gp_stack *stack)
 /* The thread's first time. */
 static void begin(struct gp_sampler *sampler)
 {
-	gp_sampler_init(sampler, mean, now_ns() ^ (uint64_t)(uintptr_t)sampler);
+	gp_sampler_init(sampler, mean,
+			clock_ns(CLOCK_MONOTONIC) ^
+				(uint64_t)(uintptr_t)sampler);
 	if (mode == GP_CONF_STACKS_ALL)
 		sampler->left = 0;
 }
 
-static bool sample(uint64_t owner, uint64_t address, struct gp_weight weight,
-		   uint64_t now)
+static bool sample(uint64_t owner, uint64_t address, struct gp_weight weight)
 {
 	static struct gp_stack stack; /* guarded by lock */
 	bool entered;
@@ -206,7 +207,8 @@ static bool sample(uint64_t owner, uint64_t address, struct gp_weight weight,
 	if (!enter())
 		return false;
 	take(&stack);
-	entered = gp_sites_add(address, owner, &stack, weight, now);
+	entered = gp_sites_add(address, owner, &stack, weight,
+			       clock_ns(CLOCK_MONOTONIC));
 	leave();
 	return entered;
 }
@@ -216,7 +218,7 @@ gp_stacks_due(struct gp_pool *pool, uint64_t address, uint64_t bytes)
 {
 	struct gp_sampler *sampler = &gp_stacks_sampler;
 	struct gp_weight weight = {(double)bytes, 1};
-	uint64_t start;
+	uint64_t start = 0;
 	bool entered;
 	int saved;
 
@@ -230,23 +232,28 @@ gp_stacks_due(struct gp_pool *pool, uint64_t address, uint64_t bytes)
 		return false;
 	}
 	saved = errno;
-	start = now_ns();
-	if (mode == GP_CONF_STACKS_ALL)
+	if (mode == GP_CONF_STACKS_ALL) {
 		sampler->left = 0;
-	else
+	} else {
+		/* Not the clock on the wall: a thread that lost its core
+		 * amid a sample did not pay for that. */
+		start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		weight = gp_sampler_take(sampler, bytes);
-	entered = sample((uintptr_t)pool, address, weight, start);
+	}
+	entered = sample((uintptr_t)pool, address, weight);
 	if (entered && pool)
 		gp_pool_watch(pool, address);
 	if (mode == GP_CONF_STACKS_SAMPLE)
-		gp_sampler_paid(sampler, mean, start, now_ns());
+		gp_sampler_paid(sampler, mean,
+				clock_ns(CLOCK_THREAD_CPUTIME_ID) - start,
+				clock_ns(CLOCK_MONOTONIC));
 	errno = saved;
 	return entered;
 }
 
 void gp_stacks_report(struct gp_report *report)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 
 	if (mode < GP_CONF_STACKS_SAMPLE)
 		return;

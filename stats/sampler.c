@@ -89,19 +89,19 @@ struct gp_weight gp_sampler_take(struct gp_sampler *sampler, uint64_t bytes)
 	return (struct gp_weight){(double)bytes / p, 1 / p};
 }
 
-void gp_sampler_paid(struct gp_sampler *sampler, uint64_t base, uint64_t start,
-		     uint64_t end)
+void gp_sampler_paid(struct gp_sampler *sampler, uint64_t base, uint64_t cost,
+		     uint64_t now)
 {
-	uint64_t times, cost = end - start;
+	uint64_t times;
 
 	if (sampler->grace) {
 		sampler->grace -= cost < sampler->grace ? cost : sampler->grace;
 	} else if (sampler->last) {
 		sampler->cost += cost;
-		sampler->span += end - sampler->last;
+		sampler->span += now - sampler->last;
 		sampler->samples++;
 	}
-	sampler->last = end;
+	sampler->last = now;
 	if (sampler->samples < JUDGED_EVERY)
 		return;
 	times = sampler->cost * SHARE / (sampler->span + 1);

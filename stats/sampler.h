@@ -38,10 +38,10 @@ void gp_sampler_init(struct gp_sampler *sampler, uint64_t mean, uint64_t seed);
  * and the way to the next. */
 struct gp_weight gp_sampler_take(struct gp_sampler *sampler, uint64_t bytes);
 
-/* The sample took from `start` to `end`, ns of one clock; `base` is the mean
- * to go back to. */
-void gp_sampler_paid(struct gp_sampler *sampler, uint64_t base, uint64_t start,
-		     uint64_t end);
+/* The sample took `cost` ns of the thread's processor time, and is done at
+ * `now`, ns of a clock that goes on; `base` is the mean to go back to. */
+void gp_sampler_paid(struct gp_sampler *sampler, uint64_t base, uint64_t cost,
+		     uint64_t now);
 
 /* Counts so many bytes. True: take a sample. */
 static inline bool gp_sampler_due(struct gp_sampler *sampler, uint64_t bytes)

@@ -254,6 +254,13 @@ class Native(StacksTest):
                 self.assertEqual(sum(row['bytes'] for row in leaks),
                                  320 * MIB)
 
+    def test_frees_during_a_capture(self):
+        for conf in ('stacks:all', 'stacks:all,reuse:sync'):
+            with self.subTest(conf=conf):
+                for name in self.reports():
+                    os.unlink(os.path.join(self.dir, name))
+                self.assertEqual(self.leaks('capture', conf=conf), [])
+
     def test_a_context_goes(self):
         """With all its blocks."""
         leaks = self.leaks('reset')

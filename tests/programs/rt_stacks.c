@@ -6,6 +6,7 @@
  *   rt_stacks fork        a child keeps some, the parent goes on
  *   rt_stacks signal      a handler allocates every millisecond, amid it
  *   rt_stacks oom         asks for more than there is
+ *   rt_stacks capture     frees all it has while a stream captures
  *   rt_stacks reset       the device is reset in between
  *   rt_stacks grow        leaks slowly for a second, beside a steady load
  */
@@ -143,6 +144,22 @@ static void grow(void)
 	}
 }
 
+static void capture(void)
+{
+	cudaStream_t stream;
+	cudaGraph_t graph;
+	void *p[10];
+
+	CHECK(cudaStreamCreate(&stream));
+	for (int i = 0; i < 10; i++)
+		p[i] = leak_here(MIB);
+	CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+	for (int i = 0; i < 10; i++)
+		CHECK(cudaFree(p[i]));
+	CHECK(cudaStreamEndCapture(stream, &graph));
+	CHECK(cudaGraphDestroy(graph));
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "leak";
@@ -156,6 +173,8 @@ int main(int argc, char **argv)
 		forks();
 	else if (!strcmp(what, "signal"))
 		signals();
+	else if (!strcmp(what, "capture"))
+		capture();
 	else if (!strcmp(what, "reset")) {
 		leak(NULL);
 		CHECK(cudaDeviceReset());

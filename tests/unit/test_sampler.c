@@ -104,8 +104,8 @@ static uint64_t mean_after(struct gp_sampler *sampler, unsigned samples,
 {
 	for (unsigned i = 0; i < samples; i++) {
 		*now += gap;
-		gp_sampler_paid(sampler, MIB, *now, *now + cost);
 		*now += cost;
+		gp_sampler_paid(sampler, MIB, cost, *now);
 	}
 	return sampler->mean;
 }
@@ -146,8 +146,8 @@ static void test_unbiased_when_paid(void **state)
 		if (!gp_sampler_due(&sampler, 256 * KIB))
 			continue;
 		bytes += gp_sampler_take(&sampler, 256 * KIB).bytes;
-		gp_sampler_paid(&sampler, 64 * KIB, now, now + 20000);
 		now += 20000;
+		gp_sampler_paid(&sampler, 64 * KIB, 20000, now);
 	}
 	assert_true(sampler.mean > 64 * KIB);
 	near(bytes, blocks * 256.0 * KIB, 0.03);
