@@ -62,6 +62,22 @@ static struct sim_device *device_of(const struct sim_region *region,
 	return map ? map->phys->device : NULL;
 }
 
+/* What the current context's device may do there. locked. */
+static unsigned access_of(const struct sim_region *region, CUdeviceptr va)
+{
+	const struct sim_ctx *ctx = sim_current();
+	const struct sim_map *map;
+
+	if (region->kind == SIM_RESERVED) {
+		map = sim_map_at(va);
+		return map ? map->access[ctx->device->ordinal] : 0;
+	}
+	if (region->device && region->device != ctx->device &&
+	    !(ctx->peers >> region->device->ordinal & 1))
+		return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
+	return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+}
+
 /* The answer for a known address as a number. locked. */
 static CUresult answer(CUpointer_attribute attribute, CUdeviceptr va,
 		       const struct sim_region *region, uint64_t *value,
@@ -110,6 +126,9 @@ static CUresult answer(CUpointer_attribute attribute, CUdeviceptr va,
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
 		*value = device ? (uint64_t)device->ordinal : 0;
 		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+		*value = access_of(region, va);
+		return CUDA_SUCCESS;
 	}
 	*size = sizeof(char);
 	switch ((int)attribute) {
@@ -120,7 +139,7 @@ static CUresult answer(CUpointer_attribute attribute, CUdeviceptr va,
 		*value = region->kind != SIM_RESERVED || sim_map_at(va);
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-		*value = 0;
+		*value = region->sync_memops;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 		*value = region->kind == SIM_PLAIN;
@@ -188,7 +207,8 @@ CUresult sim_pointer_attributes(unsigned count, CUpointer_attribute *attributes,
 	return CUDA_SUCCESS;
 }
 
-/* SYNC_MEMOPS is the only one there is; every simulated copy obeys it. */
+/* SYNC_MEMOPS is the only one there is; every simulated copy obeys it. Of
+ * virtual memory it is refused: the context has a flag for that. */
 CUresult sim_pointer_set_attribute(const void *value,
 				   CUpointer_attribute attribute,
 				   CUdeviceptr va)
@@ -199,6 +219,10 @@ CUresult sim_pointer_set_attribute(const void *value,
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
 	region = known(va);
+	if (region && region->kind == SIM_RESERVED)
+		region = NULL;
+	if (region)
+		region->sync_memops = *(const unsigned *)value != 0;
 	sim_unlock();
 	return region ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

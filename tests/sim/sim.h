@@ -70,7 +70,8 @@ struct sim_region {
 	struct sim_phys *phys;
 	struct sim_pool *pool;
 	uint64_t id;
-	unsigned flags;       /* of cuMemHostAlloc and its like */
+	unsigned flags; /* of cuMemHostAlloc and its like */
+	bool sync_memops;
 	struct sim_list link; /* in ctx->regions */
 };
 
