@@ -67,21 +67,6 @@ static inline struct gp_block *gp_arena_at(const struct gp_arena *arena,
 	return (struct gp_block *)word;
 }
 
-/* Does no tile start after the first unit, up to the last? Where that takes
- * more than a look: false. Any thread. */
-static inline bool gp_arena_same_tile(const struct gp_arena *arena,
-				      uint64_t first, uint64_t last)
-{
-	uint64_t word;
-
-	if (first == last)
-		return true;
-	if (first / 64 != last / 64)
-		return false;
-	word = __atomic_load_n(&arena->starts[0][last / 64], __ATOMIC_RELAXED);
-	return !(word << (63 - last % 64) >> (63 - (last - first - 1)));
-}
-
 /* The tile that contains a granule outside slabs. Exact when that tile is
  * live, else possibly NULL or stale: the caller checks. Any thread. */
 struct gp_block *gp_arena_around(const struct gp_arena *arena,

@@ -220,29 +220,16 @@ int gp_pool_span(struct gp_pool *pool, uint64_t va, uint64_t *base,
 	return 0;
 }
 
-static __attribute__((noinline)) bool fits_block(const struct gp_pool *pool,
-						 uint64_t va, uint64_t bytes)
-{
-	uint64_t offset;
-	const struct gp_block *b = live_around(pool, va, &offset);
-
-	return !b || bytes <= gp_block_bytes(b) - offset;
-}
-
 bool gp_pool_fits(struct gp_pool *pool, uint64_t va, uint64_t bytes)
 {
-	const struct gp_arena *arena = &pool->arena;
-	uint64_t at = va - pool->base, last = at + bytes - 1;
-	uint64_t unit = at >> GP_UNIT_SHIFT;
+	const struct gp_block *b;
+	uint64_t offset, whole;
 
-	/* Nothing in between starts: no need to know the block. */
-	if (bytes == 0)
+	b = live_around(pool, va, &offset);
+	if (!b)
 		return true;
-	if (pool->has_vmm && last >= at && last < pool->arena_bytes &&
-	    !(__atomic_load_n(&arena->table[unit], __ATOMIC_ACQUIRE) & 1) &&
-	    gp_arena_same_tile(arena, unit, last >> GP_UNIT_SHIFT))
-		return true;
-	return fits_block(pool, va, bytes);
+	whole = __atomic_load_n(&b->requested, __ATOMIC_RELAXED);
+	return bytes == 0 || (offset < whole && bytes <= whole - offset);
 }
 
 int gp_pool_find(struct gp_pool *pool, uint64_t va, uint64_t *base,

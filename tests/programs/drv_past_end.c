@@ -15,14 +15,6 @@ static CUstream stream;
 static char *host;
 static CUdeviceptr other; /* large enough for all of these */
 
-/* The whole size, and one byte more than cuMemAlloc rounds it to. */
-static size_t beyond(size_t bytes)
-{
-	size_t unit = bytes > MIB ? 2 * MIB : bytes >= 4096 ? 2048 : 512;
-
-	return (bytes + unit - 1) / unit * unit + 1;
-}
-
 static void lines(CUdeviceptr p, size_t n)
 {
 	printf("lines of %zu:", n);
@@ -101,12 +93,13 @@ static void sizes(size_t bytes)
 		cuMemsetD8(p[i], 0x55, bytes);
 	}
 	printf("-- %zu bytes\n", bytes);
-	lines(p[1], beyond(bytes));
-	lines(p[1], beyond(bytes) + 8 * MIB - 4096);
-	boxes(p[1], beyond(bytes));
+	lines(p[1], bytes + 1);
+	lines(p[1], bytes + 1 + 8 * MIB - 4096);
+	if (bytes >= 64)
+		boxes(p[1], bytes + 1);
 	printf("from the middle: %d %d\n",
-	       cuMemsetD8(p[1] + bytes / 2, 3, beyond(bytes) - bytes / 2),
-	       cuMemcpyDtoH(host, p[1] + bytes - 1, beyond(bytes)));
+	       cuMemsetD8(p[1] + bytes / 2, 3, bytes + 1 - bytes / 2),
+	       cuMemcpyDtoH(host, p[1] + bytes - 1, bytes + 1));
 	cuStreamSynchronize(stream);
 	for (int i = 0; i < 3; i++) {
 		cuMemcpyDtoH(seen, p[i], bytes);

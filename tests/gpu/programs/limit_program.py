@@ -11,6 +11,12 @@ import time
 CHUNK = 256 << 20
 
 
+def need_no_memory(error):
+    """PyTorch says so in two ways: with its own cache and without."""
+    if "out of memory" not in str(error):
+        raise error
+
+
 def with_torch(hold):
     import torch
     free, total = torch.cuda.mem_get_info()
@@ -20,7 +26,8 @@ def with_torch(hold):
     try:
         while True:
             tensors.append(torch.ones(CHUNK, dtype=torch.uint8, device="cuda"))
-    except torch.cuda.OutOfMemoryError:
+    except RuntimeError as error:
+        need_no_memory(error)
         refused = True
     filled = len(tensors) * CHUNK
     if hold:  # until the other one has had its turn
@@ -65,7 +72,8 @@ def cache_nearly_all():
     while size >= 2 << 20:
         try:
             tensors.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
-        except torch.cuda.OutOfMemoryError:
+        except RuntimeError as error:
+            need_no_memory(error)
             size //= 2
     cached = sum(t.numel() for t in tensors)
     tensors.clear()
