@@ -264,6 +264,18 @@ static cold uint32_t unwatch(struct gp_block *b, uint64_t va)
 	return owner;
 }
 
+/* The same for one that notes.h knows more of; *lent: other processes have it
+ * mapped. */
+static cold struct gp_block *claim_noted(struct gp_pool *pool, uint64_t va,
+					 bool *lent)
+{
+	uint64_t granule, beyond;
+
+	if (!gp_pool_granule(pool, va, &granule, &beyond) || beyond)
+		return NULL;
+	return gp_notes_claim(pool, granule, lent);
+}
+
 /* Past the caches. */
 static cold void put_central(struct gp_pool *pool, struct gp_block *b)
 {
@@ -334,6 +346,15 @@ static hot void put(struct gp_pool *pool, struct gp_block *b, uint64_t va,
 		put_central(pool, b);
 }
 
+/* It comes back when the last of those processes lets go. */
+static cold void lend(struct gp_pool *pool, struct gp_block *b, uint64_t va)
+{
+	count_free(pool, b, va, 0);
+	if (b->owner & GP_WATCHED)
+		unwatch(b, va);
+	gp_notes_lend(pool, b);
+}
+
 static cold void after_free(struct gp_pool *pool)
 {
 	gp_reclaim_aside(pool);
@@ -345,12 +366,20 @@ static hot int free_block(struct gp_pool *pool, uint64_t va,
 			  enum gp_free_how how)
 {
 	struct gp_block *b = claim(pool, va);
+	bool lent = false;
 	uint64_t waits;
 	int rc;
 
-	if (!b)
-		return -ENOENT;
+	if (unlikely(!b)) {
+		b = claim_noted(pool, va, &lent);
+		if (!b)
+			return -ENOENT;
+	}
 	rc = gp_order_free(&pool->order, how, &b->stamp, &waits);
+	if (unlikely(lent)) {
+		lend(pool, b, va);
+		return rc;
+	}
 	if (gp_order_keeps_back(&pool->order, b->stamp)) {
 		put_aside(pool, b, va);
 		return rc;
@@ -385,10 +414,16 @@ void gp_pool_watch(struct gp_pool *pool, uint64_t va)
 int gp_pool_free_idle(struct gp_pool *pool, uint64_t va)
 {
 	struct gp_block *b = claim(pool, va);
+	bool lent = false;
 
 	if (!b)
+		b = claim_noted(pool, va, &lent);
+	if (!b)
 		return -ENOENT;
-	put(pool, b, va, 0);
+	if (lent)
+		lend(pool, b, va);
+	else
+		put(pool, b, va, 0);
 	if (unlikely(pool->config.check))
 		check_step(pool);
 	return 0;

@@ -18,8 +18,10 @@ enum gp_state {
 	GP_VACANT,    /* address space without memory behind it */
 	GP_FREE,      /* in the tree of ranges, or in a bin of the slabs */
 	GP_LIVE,      /* the program's */
+	GP_NOTED,     /* the same, and notes.h knows more of it */
 	GP_CACHED,    /* in a thread's cache, or on its way there */
 	GP_SET_ASIDE, /* freed, but its last use is not known finished */
+	GP_LENT,      /* freed, but other processes have it mapped */
 	GP_HELD,      /* being grown, moved or given back */
 	GP_SLAB,      /* tiled by small blocks */
 	GP_STUCK,     /* the driver refused to unmap it; tried again later */
@@ -30,9 +32,10 @@ struct gp_block {
 	 * compare and swap, which cannot hit another block that took over the
 	 * descriptor. Other transitions are made by whoever owns the block:
 	 * the pool's lock (VACANT, FREE, SLAB, STUCK), the operation that
-	 * holds it (HELD, SET_ASIDE), the cache's lock (CACHED). */
+	 * holds it (HELD, SET_ASIDE), the cache's lock (CACHED). NOTED and
+	 * LENT begin and end under the pool's lock. */
 	uint64_t tag;
-	uint64_t requested; /* bytes asked for; atomic, valid while LIVE */
+	uint64_t requested; /* bytes asked for; atomic, valid while live */
 	uint64_t stamp;     /* order.h; owned like the state */
 	uint32_t granules;  /* size; changes only while not LIVE */
 	/* Cache it was served from; set before LIVE. With GP_WATCHED, set
@@ -74,6 +77,12 @@ static inline void gp_block_set_state(struct gp_block *b, enum gp_state state)
 {
 	__atomic_store_n(&b->tag, gp_tag(gp_block_granule(b), state),
 			 __ATOMIC_RELEASE);
+}
+
+/* The program's, noted or not. */
+static inline bool gp_state_is_live(enum gp_state state)
+{
+	return state == GP_LIVE || state == GP_NOTED;
 }
 
 /* Past the last granule. */

@@ -44,6 +44,7 @@ void gp_check_block(struct gp_check *c, struct gp_block *b)
 {
 	switch (gp_block_state(b)) {
 	case GP_LIVE:
+	case GP_NOTED:
 		add_live(c, b);
 		if ((b->owner & ~GP_WATCHED) >= c->pool->num_caches)
 			gp_check_fail(c, "block %llu has no such owner",
@@ -54,6 +55,9 @@ void gp_check_block(struct gp_check *c, struct gp_block *b)
 		break;
 	case GP_SET_ASIDE:
 		c->aside++;
+		break;
+	case GP_LENT:
+		c->lent++;
 		break;
 	case GP_HELD:
 		c->held++;

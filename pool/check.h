@@ -25,7 +25,7 @@ struct gp_check {
 	uint64_t live[GP_M_NUM];             /* by measure */
 	uint64_t free_ranges, free_granules; /* tiles */
 	uint64_t small_free, small_granules; /* in slabs */
-	uint64_t vacant, slabs, stuck, aside, cached, held;
+	uint64_t vacant, slabs, stuck, aside, lent, cached, held;
 };
 
 /* Notes a failure, a sentence; only the first counts. */

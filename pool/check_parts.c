@@ -281,8 +281,10 @@ void gp_check_lists(struct gp_check *c)
 			   &c->vacant);
 	check_list(c, "stuck", pool->stuck, GP_STUCK, &c->stuck);
 	check_list(c, "aside", pool->aside, GP_SET_ASIDE, &c->aside);
-	if (c->vacant || c->stuck || c->aside)
-		gp_check_fail(c, "a vacant, stuck or aside block is unlisted");
+	check_list(c, "lent", pool->notes.lent, GP_LENT, &c->lent);
+	if (c->vacant || c->stuck || c->aside || c->lent)
+		gp_check_fail(c, "a vacant, stuck, aside or lent block is "
+				 "unlisted");
 	for (uint32_t i = 1; i < pool->num_caches && !c->rc; i++)
 		check_cache(c, pool->caches[i]);
 	/* Pushed since the walk over the tiles, or counted there: a remote

@@ -141,11 +141,11 @@ static void observe_active(struct gp_account *a, int kind, int class,
 		active->peak = *peak;
 }
 
-/* Bytes and number of the blocks set aside. */
-static void look_aside(const struct gp_pool *pool,
+/* Bytes and number of a list's blocks, added to `aside`. */
+static void look_aside(const struct gp_block *b,
 		       uint64_t aside[2][GP_NUM_CLASSES])
 {
-	for (const struct gp_block *b = pool->aside; b; b = b->right) {
+	for (; b; b = b->right) {
 		uint64_t bytes = gp_block_bytes(b);
 		int class =
 			bytes < GP_LARGE_FROM ? GP_CLASS_SMALL : GP_CLASS_LARGE;
@@ -165,7 +165,7 @@ static uint64_t count_oversize(const struct gp_pool *pool)
 	if (pool->has_vmm || pool->config.max_split_size == UINT64_MAX)
 		return 0;
 	for (const struct gp_block *b = pool->arena.first; b; b = b->next)
-		n += gp_block_state(b) == GP_LIVE &&
+		n += gp_state_is_live(gp_block_state(b)) &&
 		     gp_block_bytes(b) >= pool->config.max_split_size;
 	return n;
 }
@@ -258,7 +258,8 @@ static void gauges(struct gp_pool *pool, struct gp_pool_stats *s)
 	split_by_size(a, GP_M_COUNT, live[1]);
 	split_by_size(a, GP_M_REQUESTED, of);
 	put(CLASSES(s, requested_bytes), of);
-	look_aside(pool, aside);
+	look_aside(pool->aside, aside);
+	look_aside(pool->notes.lent, aside);
 	for (int kind = 0; kind < 2; kind++)
 		for (int class = 0; class < GP_NUM_CLASSES; class ++)
 			observe_active(a, kind, class, &live[kind][class],

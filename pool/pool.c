@@ -58,6 +58,7 @@ static int build(struct gp_pool *pool)
 	if (rc)
 		return rc;
 	gp_slabs_init(&pool->slabs);
+	gp_notes_init(&pool->notes);
 	gp_objects_init(&pool->cache_objects,
 			(sizeof(struct gp_cache) + 63) / 64 * 64);
 	pool->num_caches = 1;
@@ -77,6 +78,7 @@ static int build(struct gp_pool *pool)
 static void tear_down(struct gp_pool *pool)
 {
 	gp_objects_exit(&pool->cache_objects);
+	gp_notes_exit(&pool->notes);
 	gp_slabs_exit(&pool->slabs);
 	gp_backing_exit(&pool->backing);
 	gp_arena_exit(&pool->arena);
@@ -200,7 +202,8 @@ static const struct gp_block *live_around(const struct gp_pool *pool,
 		return NULL;
 	uint64_t tag = __atomic_load_n(&b->tag, __ATOMIC_ACQUIRE);
 
-	if ((tag & 0xff) != GP_LIVE || granule < tag >> 8)
+	if (!gp_state_is_live((enum gp_state)(tag & 0xff)) ||
+	    granule < tag >> 8)
 		return NULL;
 	*offset = ((granule - (tag >> 8)) << GP_GRANULE_SHIFT) + beyond;
 	return b;

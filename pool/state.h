@@ -13,6 +13,7 @@
 #include "pool/cache.h"
 #include "pool/calls.h"
 #include "pool/lock.h"
+#include "pool/notes.h"
 #include "pool/order.h"
 #include "pool/pool.h"
 #include "pool/ranges.h"
@@ -64,6 +65,7 @@ struct gp_pool {
 	pthread_cond_t landed; /* an operation in flight has ended */
 	struct gp_region regions[GP_NUM_REGIONS];
 	struct gp_slabs slabs;
+	struct gp_notes notes;
 	struct gp_block *stuck; /* STUCK, linked by right */
 	struct gp_block *aside; /* SET_ASIDE, linked by right */
 	struct gp_account account;
