@@ -355,21 +355,3 @@ CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream)
 	return free_async(gp_real()->cuMemFreeAsync_ptsz, address, stream,
 			  GP_WORK_ID_cuMemFreeAsync_ptsz);
 }
-
-/* The driver would answer with the whole handle behind the block. */
-CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes,
-				 CUdeviceptr address)
-{
-	struct gp_pool *pool = gp_pool_of(address);
-	uint64_t start, size;
-
-	if (!pool || !gp_running())
-		return gp_real()->cuMemGetAddressRange_v2(base, bytes, address);
-	if (gp_pool_find(pool, address, &start, &size))
-		return CUDA_ERROR_NOT_FOUND;
-	if (base)
-		*base = start;
-	if (bytes)
-		*bytes = size;
-	return CUDA_SUCCESS;
-}

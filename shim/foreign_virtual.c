@@ -4,6 +4,7 @@
  * the one that the properties name; memory on the host is no device memory.
  */
 #include "shim/hooks.h"
+#include "shim/pointers.h"
 #include "shim/room.h"
 #include "shim/state.h"
 #include "shim/take.h"
@@ -58,8 +59,11 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle,
 				     void *address)
 {
-	CUresult rc = gp_real()->cuMemRetainAllocationHandle(handle, address);
+	CUresult rc;
 
+	if (gp_is_our_memory((uintptr_t)address, 1))
+		return CUDA_ERROR_INVALID_VALUE;
+	rc = gp_real()->cuMemRetainAllocationHandle(handle, address);
 	if (rc == CUDA_SUCCESS && gp_running())
 		gp_foreign_ref(*handle);
 	return rc;
@@ -70,15 +74,19 @@ CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
 		  CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
 	const struct gp_real *real = gp_real();
-	bool counted = gp_running() && gp_foreign_ref(handle);
+	bool counted;
 	struct gp_foreign entry = {.kind = GP_KIND_virtual,
 				   .handle = handle,
 				   .refs = 1,
 				   .device = -1,
 				   .mapped = bytes};
 	struct gp_foreign last;
-	CUresult rc = real->cuMemMap(address, bytes, offset, handle, flags);
+	CUresult rc;
 
+	if (gp_is_our_memory(address, bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	counted = gp_running() && gp_foreign_ref(handle);
+	rc = real->cuMemMap(address, bytes, offset, handle, flags);
 	if (gp_room_made(rc))
 		rc = real->cuMemMap(address, bytes, offset, handle, flags);
 	if (!counted)
@@ -135,9 +143,13 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
 	CUdeviceptr at = address, end = address + bytes;
 	struct unmapped batch[BATCH];
 	bool running = gp_running();
-	size_t n = running ? take_out(batch, &at, end) : 0;
-	CUresult rc = gp_real()->cuMemUnmap(address, bytes);
+	CUresult rc;
+	size_t n;
 
+	if (gp_is_our_memory(address, bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	n = running ? take_out(batch, &at, end) : 0;
+	rc = gp_real()->cuMemUnmap(address, bytes);
 	if (rc != CUDA_SUCCESS) {
 		put_back(batch, n);
 		return rc;

@@ -6,6 +6,7 @@
  * Those that submit work are in work_hooks.c and do the same.
  */
 #include "shim/hooks.h"
+#include "shim/pointers.h"
 #include "shim/room.h"
 
 CUresult cuModuleLoad(CUmodule *module, const char *path)
@@ -162,8 +163,11 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes,
 			const CUmemAccessDesc *access, size_t number)
 {
 	const struct gp_real *real = gp_real();
-	CUresult rc = real->cuMemSetAccess(address, bytes, access, number);
+	CUresult rc;
 
+	if (gp_is_our_memory(address, bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	rc = real->cuMemSetAccess(address, bytes, access, number);
 	return gp_room_made(rc)
 		       ? real->cuMemSetAccess(address, bytes, access, number)
 		       : rc;
