@@ -195,10 +195,8 @@ struct gp_block *gp_cache_detach(struct gp_cache *cache, unsigned parts)
 }
 
 /* The sizes given back, hashed. */
-static uint64_t flush(struct gp_pool *pool, struct gp_cache *cache,
-		      unsigned parts)
+static uint64_t give_all(struct gp_pool *pool, struct gp_block *b)
 {
-	struct gp_block *b = gp_cache_detach(cache, parts);
 	uint64_t sizes = 0;
 
 	while (b) {
@@ -212,10 +210,23 @@ static uint64_t flush(struct gp_pool *pool, struct gp_cache *cache,
 	return sizes;
 }
 
+/* The same of this cache. *freed: what its own thread freed, and may want back;
+ * of the rest it knows nothing yet. */
+static uint64_t flush(struct gp_pool *pool, struct gp_cache *cache,
+		      unsigned parts, uint64_t *freed)
+{
+	uint64_t remote = give_all(pool, take_remote(cache));
+
+	*freed = give_all(pool, gp_cache_detach(cache, parts));
+	return remote | *freed;
+}
+
 bool gp_cache_flush(struct gp_pool *pool, struct gp_cache *cache,
 		    unsigned parts)
 {
-	return flush(pool, cache, parts) != 0;
+	uint64_t freed;
+
+	return flush(pool, cache, parts, &freed) != 0;
 }
 
 bool gp_cache_flush_all(struct gp_pool *pool, const struct gp_cache *self,
@@ -225,11 +236,11 @@ bool gp_cache_flush_all(struct gp_pool *pool, const struct gp_cache *self,
 
 	for (uint32_t i = 1; i < pool->num_caches; i++) {
 		struct gp_cache *cache = pool->caches[i];
-		uint64_t sizes = flush(pool, cache, parts);
+		uint64_t freed;
 
-		any |= sizes != 0;
+		any |= flush(pool, cache, parts, &freed) != 0;
 		if (self && cache != self)
-			cache->robbed |= sizes;
+			cache->robbed |= freed;
 	}
 	return any;
 }

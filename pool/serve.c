@@ -187,6 +187,18 @@ static bool rather_wait(struct gp_pool *pool, uint32_t granules)
 	       gp_backing_movable(pool, granules) < granules;
 }
 
+/* Best fit means to look at all free memory. One thread may free what another
+ * allocated, and what then lies in its cache tears free ranges apart: other
+ * memory would be broken into, and much moved. */
+static void uncover(struct gp_pool *pool, struct gp_cache *cache,
+		    unsigned parts)
+{
+	if (parts)
+		gp_cache_flush_all(pool, cache, GP_CACHE_PART_LARGE);
+	else
+		gp_cache_flush(pool, cache, GP_CACHE_PART_LARGE);
+}
+
 static int serve(struct gp_pool *pool, struct gp_cache *cache,
 		 uint32_t granules, struct gp_block **b)
 {
@@ -197,11 +209,10 @@ static int serve(struct gp_pool *pool, struct gp_cache *cache,
 
 	*b = NULL;
 	gp_lock(&pool->lock);
-	/* Best fit means to look at all of this thread's free memory. */
-	if (cache && !is_small(granules))
-		gp_cache_flush(pool, cache, GP_CACHE_PART_LARGE);
 	if (cache && gp_cache_contended(pool, cache, granules))
 		parts = 0;
+	if (!is_small(granules))
+		uncover(pool, cache, parts);
 	for (int i = 0; i < MAX_WAITS; i++) {
 		rc = gp_objects_reserve(&pool->arena.blocks, 8);
 		if (rc)

@@ -316,6 +316,43 @@ static void peaks_are_of_one_moment(void **state)
 	assert_true(stats.allocated_bytes.peak <= stats.reserved_bytes.peak);
 }
 
+struct pieces {
+	uint64_t first, second; /* neighbours, the program's */
+	uint64_t got;
+};
+
+/* Frees what another thread allocated, and wants as much in one piece. */
+static void *free_and_join(void *arg)
+{
+	struct pieces *p = arg;
+
+	gp_pool_free(rig.pool, p->first);
+	gp_pool_free(rig.pool, p->second);
+	p->got = pool_rig_alloc(&rig, 16 * MIB);
+	return NULL;
+}
+
+/* Else a larger range would be broken into, and memory moved for whoever needs
+ * that one: as a program that frees in one thread what it allocates in another
+ * does at every step. */
+static void free_memory_in_other_caches_counts(void **state)
+{
+	struct pieces p;
+	uint64_t wall, large;
+
+	(void)state;
+	large = pool_rig_alloc(&rig, 40 * MIB);
+	wall = pool_rig_alloc(&rig, 2 * MIB);
+	p.first = pool_rig_alloc(&rig, 8 * MIB);
+	p.second = pool_rig_alloc(&rig, 8 * MIB);
+	assert_int_equal(p.second, p.first + 8 * MIB);
+	assert_true(wall && pool_rig_alloc(&rig, 2 * MIB));
+	assert_int_equal(gp_pool_free(rig.pool, large), 0);
+	gp_pool_collect(rig.pool);
+	in_thread(free_and_join, &p);
+	assert_int_equal(p.got, p.first);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, open_rig, close_rig)
@@ -323,6 +360,7 @@ int main(void)
 		T(blocks_come_back_to_their_owner),
 		T(a_thread_that_ends_leaves_nothing),
 		T(another_threads_cache_is_no_loss),
+		T(free_memory_in_other_caches_counts),
 		T(threads_do_not_rob_each_other_for_ever),
 		T(before_memory_runs_out_they_do),
 		T(memory_on_its_way_is_waited_for),
