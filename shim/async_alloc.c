@@ -227,6 +227,10 @@ CUresult gp_async_end(struct gp_async *async, CUresult rc, CUdeviceptr address)
 	if (rc != CUDA_SUCCESS) {
 		if (async->pool)
 			settle(async, false);
+		if (rc == CUDA_ERROR_OUT_OF_MEMORY &&
+		    (async->device >= 0 || whose(async)))
+			gp_take_lacked(async->device, async->bytes,
+				       "cuMemAllocAsync");
 		return rc;
 	}
 	if (async->pool && !settle(async, true)) {

@@ -146,6 +146,7 @@ enter(CUcontext handle)
 		context->name[0] = '\0';
 	context->primary = !known_created && is_primary(handle, device);
 	context->ours = known_created || context->primary;
+	context->free_bytes = GP_UNKNOWN;
 	give_pool(context);
 
 	pthread_mutex_lock(&lock);
@@ -248,6 +249,22 @@ static uint64_t unix_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* As pool/pool.c decides it. */
+static void describe_remap(struct gp_report_pool *pool,
+			   const struct gp_context *context)
+{
+	if (!context->cuda.driver.has_vmm) {
+		pool->no_remap = "the device offers no virtual memory";
+	} else if (!gp_settings()->expandable_segments) {
+		pool->no_remap = "expandable_segments is False";
+		pool->could_remap = true;
+	} else if (gp_order_is(gp_pool_order(context->pool),
+			       GP_ORDER_ONLY_IDLE)) {
+		pool->no_remap = "a library is loaded that reaches memory "
+				 "without a stream";
+	}
+}
+
 static void describe(struct gp_report_pool *pool,
 		     const struct gp_context *context)
 {
@@ -261,6 +278,7 @@ static void describe(struct gp_report_pool *pool,
 	memcpy(pool->uuid, context->cuda.uuid.bytes, sizeof(pool->uuid));
 	pool->total_bytes = context->cuda.driver.total_bytes;
 	pool->free_bytes = GP_UNKNOWN;
+	describe_remap(pool, context);
 	gp_pool_collect(context->pool);
 	gp_pool_get_stats(context->pool, &pool->stats);
 	pool->num_points = gp_pool_timeline(context->pool, pool->points, &now);
@@ -506,29 +524,38 @@ void gp_context_each_retired(void (*visit)(struct gp_report_pool *, void *),
 	pthread_mutex_unlock(&lock);
 }
 
-static void ask(struct gp_report_pool *pool, const struct gp_context *context)
+static void ask(struct gp_context *context, void *arg)
 {
 	const struct gp_real *real = gp_real();
 	CUcontext current = NULL;
 	size_t free_bytes, total;
+	uint64_t told = GP_UNKNOWN;
 
+	(void)arg;
+	__atomic_store_n(&context->free_bytes, told, __ATOMIC_RELAXED);
 	if (real->cuCtxPushCurrent_v2(context->cuda.context) != CUDA_SUCCESS)
 		return;
 	if (real->cuMemGetInfo_v2(&free_bytes, &total) == CUDA_SUCCESS)
-		pool->free_bytes = free_bytes;
+		told = free_bytes;
 	real->cuCtxPopCurrent_v2(&current);
+	__atomic_store_n(&context->free_bytes, told, __ATOMIC_RELAXED);
 }
 
-size_t gp_context_report(struct gp_report_pool *pools, size_t max,
-			 bool ask_driver)
+void gp_context_ask(void)
+{
+	gp_context_each(ask, NULL);
+}
+
+size_t gp_context_report(struct gp_report_pool *pools, size_t max, bool asked)
 {
 	struct gp_context *list[MAX_CONTEXTS];
 	size_t n = borrow(list), filled = 0;
 
 	for (size_t i = 0; i < n && filled < max; i++) {
 		describe(&pools[filled], list[i]);
-		if (ask_driver)
-			ask(&pools[filled], list[i]);
+		if (asked)
+			pools[filled].free_bytes = __atomic_load_n(
+				&list[i]->free_bytes, __ATOMIC_RELAXED);
 		filled++;
 	}
 	done();

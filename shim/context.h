@@ -13,6 +13,7 @@ struct gp_context {
 	char name[96]; /* of the device */
 	bool primary;
 	bool ours; /* false: unknown kind (green, another library's): no pool */
+	uint64_t free_bytes; /* of the device when last asked; atomic */
 	CUevent probe; /* never recorded; asks the driver about captures */
 	struct gp_pool *pool; /* NULL: pass everything through */
 };
@@ -77,9 +78,12 @@ void gp_context_tick(void);
 void gp_context_each_retired(void (*visit)(struct gp_report_pool *, void *),
 			     void *arg);
 
+/* Ask the driver how much is free on the device of each. */
+void gp_context_ask(void);
+
 /* Picture of all pools, those already destroyed included, into pools[0..max).
- * Returns their number. No driver call unless `ask_driver`. */
-size_t gp_context_report(struct gp_report_pool *pools, size_t max,
-			 bool ask_driver);
+ * Returns their number. No driver call; `asked`: with what gp_context_ask()
+ * was told last. */
+size_t gp_context_report(struct gp_report_pool *pools, size_t max, bool asked);
 
 #endif

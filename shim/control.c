@@ -45,7 +45,7 @@ static void trim(const char *argument, char *answer)
 		return;
 	}
 	given = gp_context_trim(-1, bytes, NULL);
-	gp_ledger_update(false);
+	gp_ledger_update();
 	say(answer, "ok gave back %s (%llu bytes)",
 	    gp_format_bytes(given, text, sizeof(text)),
 	    (unsigned long long)given);
@@ -79,7 +79,7 @@ static void trim_for(const char *argument, char *answer)
 	given = gp_context_trim_for(uuid, bytes, gp_settings()->reserve_floor,
 				    ms);
 	gp_ledger_count_gave(given);
-	gp_ledger_update(false);
+	gp_ledger_update();
 	say(answer, "ok %llu", (unsigned long long)given);
 }
 
@@ -106,7 +106,7 @@ static void limit(const char *argument, char *answer)
 			gp_ring_add(GP_RING_limit, (uint32_t)i, 0, bytes, 0, 0,
 				    0);
 	}
-	gp_ledger_update(false);
+	gp_ledger_update();
 	if (rc || !count)
 		say(answer, "no limit could not be set: %s",
 		    strerror(rc ? -rc : ENODEV));
@@ -119,7 +119,7 @@ static void reset_peak(const char *argument, char *answer)
 {
 	(void)argument;
 	gp_context_reset_peak();
-	gp_ledger_update(false);
+	gp_ledger_update();
 	say(answer, "ok peaks start again");
 }
 

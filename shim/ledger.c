@@ -140,7 +140,7 @@ static void add_pool(const struct gp_report_pool *pool, uint64_t now)
 	gp_pool_stats_add(to, &pool->stats);
 }
 
-void gp_ledger_update(bool ask_driver)
+void gp_ledger_update(void)
 {
 	struct gp_ledger_process process = {0};
 	uint64_t now = unix_ns();
@@ -148,7 +148,7 @@ void gp_ledger_update(bool ask_driver)
 
 	if (!gp_file || pthread_mutex_trylock(&lock))
 		return;
-	n = gp_context_report(pools, GP_REPORT_MAX_POOLS, ask_driver);
+	n = gp_context_report(pools, GP_REPORT_MAX_POOLS, true);
 	for (size_t i = 0; i < n; i++)
 		add_pool(&pools[i], now);
 	for (unsigned i = 0; i < num_devices; i++)

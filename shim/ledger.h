@@ -12,9 +12,9 @@
  * Called once, from gp_start(). */
 void gp_ledger_start(const char *xdg);
 
-/* Writes the figures of now. `ask_driver`: also what only the driver knows.
- * Any thread, no lock held; returns at once if another thread is at it. */
-void gp_ledger_update(bool ask_driver);
+/* Writes the figures of now. Any thread, no lock held; returns at once if
+ * another thread is at it. */
+void gp_ledger_update(void);
 
 /* Answers what others have asked. gpupool's own thread. */
 void gp_ledger_serve(void);

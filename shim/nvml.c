@@ -72,27 +72,64 @@ static bool uuid_of(CUdevice device, CUuuid *uuid)
 	return gp_real()->cuDeviceGetUuid_v2(uuid, device) == CUDA_SUCCESS;
 }
 
-bool gp_nvml_used(CUdevice device, uint64_t *bytes)
+static bool handle_of(CUdevice device, gp_nvml_device_t *handle)
 {
 	by_uuid_fn *find = (by_uuid_fn *)loaded("nvmlDeviceGetHandleByUUID");
-	memory_fn *ask = (memory_fn *)loaded("nvmlDeviceGetMemoryInfo");
-	struct gp_nvml_memory memory;
-	gp_nvml_device_t handle;
 	char text[UUID_MAX];
 	CUuuid uuid;
 
-	if (!find || !ask || !uuid_of(device, &uuid))
+	if (!find || !uuid_of(device, &uuid))
 		return false;
 	spell("GPU", &uuid, text, sizeof(text));
-	if (find(text, &handle)) {
-		spell("MIG", &uuid, text, sizeof(text));
-		if (find(text, &handle))
-			return false;
-	}
-	if (ask(handle, &memory))
+	if (!find(text, handle))
+		return true;
+	spell("MIG", &uuid, text, sizeof(text));
+	return !find(text, handle);
+}
+
+bool gp_nvml_used(CUdevice device, uint64_t *bytes)
+{
+	memory_fn *ask = (memory_fn *)loaded("nvmlDeviceGetMemoryInfo");
+	struct gp_nvml_memory memory;
+	gp_nvml_device_t handle;
+
+	if (!ask || !handle_of(device, &handle) || ask(handle, &memory))
 		return false;
 	*bytes = memory.used;
 	return true;
+}
+
+/* nvmlProcessInfo_t as versions 2 and 3 of the call have it. */
+struct process_info {
+	unsigned pid;
+	unsigned long long bytes; /* all ones: not available */
+	unsigned gpu_instance, compute_instance;
+};
+
+#define MAX_PROCESSES 256
+
+typedef int processes_fn(gp_nvml_device_t, unsigned *, struct process_info *);
+
+size_t gp_nvml_processes(CUdevice device, struct gp_nvml_process *list,
+			 size_t max)
+{
+	processes_fn *ask = (processes_fn *)loaded(
+		"nvmlDeviceGetComputeRunningProcesses_v3");
+	struct process_info found[MAX_PROCESSES];
+	unsigned n = MAX_PROCESSES;
+	gp_nvml_device_t handle;
+
+	if (!ask)
+		ask = (processes_fn *)loaded(
+			"nvmlDeviceGetComputeRunningProcesses_v2");
+	if (!ask || !handle_of(device, &handle) || ask(handle, &n, found))
+		return 0;
+	if (n > max)
+		n = (unsigned)max;
+	for (unsigned i = 0; i < n; i++)
+		list[i] =
+			(struct gp_nvml_process){found[i].pid, found[i].bytes};
+	return n;
 }
 
 /* ---- what the program is told ---------------------------------------------------- */

@@ -40,4 +40,14 @@ void gp_nvml_close(void);
 /* Bytes in use on a CUDA device, by all processes. NVML must be open. */
 bool gp_nvml_used(CUdevice device, uint64_t *bytes);
 
+struct gp_nvml_process {
+	uint32_t pid;   /* as the driver numbers it */
+	uint64_t bytes; /* UINT64_MAX: not told */
+};
+
+/* The processes that compute on a CUDA device, into list[0..max). Their number;
+ * 0 also where NVML does not say. NVML must be open. */
+size_t gp_nvml_processes(CUdevice device, struct gp_nvml_process *list,
+			 size_t max);
+
 #endif

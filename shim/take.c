@@ -64,6 +64,16 @@ void gp_take_refused(CUdevice device, uint64_t bytes, const char *call)
 	gp_reporter_oom(bytes, device, call, true);
 }
 
+__attribute__((noinline, cold)) void
+gp_take_lacked(CUdevice device, uint64_t bytes, const char *call)
+{
+	int saved = errno;
+
+	gp_tracer_oom(bytes);
+	gp_reporter_oom(bytes, device, call, false);
+	errno = saved;
+}
+
 /* The limit of a kind of host memory; nothing is cached that could make room.
  */
 static bool reserve_host(struct gp_take *take)
@@ -89,6 +99,7 @@ static bool begin(struct gp_take *take, CUdevice device, CUcontext context,
 	bool granted;
 
 	take->on = true;
+	take->call = call;
 	take->entry = (struct gp_foreign){
 		.kind = kind,
 		.bytes = bytes,
@@ -160,6 +171,10 @@ void gp_take_end(struct gp_take *take, CUresult rc, uint64_t key)
 		gp_limit_keep(take->entry.limit);
 	else
 		gp_limit_cancel(take->entry.limit, &take->entry.charge);
+	if (__builtin_expect(rc == CUDA_ERROR_OUT_OF_MEMORY, 0) &&
+	    !is_host(take->entry.kind))
+		gp_take_lacked(take->entry.device, take->entry.bytes,
+			       take->call);
 }
 
 bool gp_take_out(uint64_t key, struct gp_foreign *entry)

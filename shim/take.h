@@ -18,7 +18,8 @@
 #include "shim/hooks.h"
 
 struct gp_take {
-	bool on; /* gpupool runs */
+	bool on;          /* gpupool runs */
+	const char *call; /* not owned */
 	struct gp_foreign entry;
 };
 
@@ -31,7 +32,8 @@ bool gp_take_begin(struct gp_take *take, enum gp_kind kind, uint64_t bytes,
 bool gp_take_begin_on(struct gp_take *take, CUdevice device, enum gp_kind kind,
 		      uint64_t bytes, const char *call);
 
-/* The call answered `rc`; the memory is known by `key`. */
+/* The call answered `rc`; the memory is known by `key`. A card without room is
+ * told in a report. */
 void gp_take_end(struct gp_take *take, CUresult rc, uint64_t key);
 
 /* Enters memory that has been charged. False: it will not be found, and is not
@@ -56,5 +58,7 @@ void gp_take_context_gone(CUcontext context, CUdevice device,
 
 /* The limit refused `bytes` to the program: counted, and told in a report. */
 void gp_take_refused(CUdevice device, uint64_t bytes, const char *call);
+/* The card did. */
+void gp_take_lacked(CUdevice device, uint64_t bytes, const char *call);
 
 #endif

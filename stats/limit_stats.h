@@ -26,6 +26,9 @@ enum gp_limit_part {
 		GP_PART_NUM
 };
 
+/* What counts there, for people. */
+const char *gp_limit_part_help(enum gp_limit_part part);
+
 #define GP_NO_LIMIT UINT64_MAX
 
 struct gp_limit_stats {

@@ -223,6 +223,7 @@ int gp_report_print(const struct gp_report *report, bool json, int fd)
 {
 	const int saved_errno = errno;
 	struct gp_report_totals totals;
+	struct gp_oom_view view;
 	struct gp_emit emit;
 	int error;
 
@@ -230,11 +231,15 @@ int gp_report_print(const struct gp_report *report, bool json, int fd)
 	gp_emit_init(&emit, fd, json);
 	gp_emit_object(&emit, NULL);
 	head(&emit, report);
-	if (report->reason == GP_REPORT_OOM)
-		gp_report_oom(&emit, report);
+	if (report->reason == GP_REPORT_OOM) {
+		gp_oom_judge(report, &view);
+		gp_report_oom(&emit, report, &view);
+	}
 	gp_report_summary(&emit, report, &totals);
-	if (report->reason == GP_REPORT_OOM)
+	if (report->reason == GP_REPORT_OOM) {
+		gp_report_oom_table(&emit, report, &view);
 		gp_report_oom_stack(&emit, report);
+	}
 	gp_report_sites(&emit, report);
 	pools(&emit, report);
 	gp_report_sections(&emit, report);

@@ -15,6 +15,7 @@
 
 #include "stats/kinds.h"
 #include "stats/limit_stats.h"
+#include "stats/oom.h"
 #include "stats/pool_stats.h"
 #include "stats/sections.h"
 #include "stats/sites.h"
@@ -35,6 +36,9 @@ struct gp_report_pool {
 	bool primary;         /* the device's primary context */
 	uint64_t total_bytes; /* physical memory, or GP_UNKNOWN */
 	uint64_t free_bytes;  /* free on the device as the driver says */
+	const char *no_remap; /* why free memory stays in pieces; NULL: it is
+				 joined. Not owned */
+	bool could_remap;     /* but for a setting */
 	struct gp_pool_stats stats;
 	size_t num_points; /* of the curve; ns since 1970 */
 	struct gp_timeline_point points[GP_TIMELINE_POINTS];
@@ -60,11 +64,8 @@ struct gp_report {
 	uint64_t start_unix_ns; /* when gpupool started in this process */
 	uint64_t now_unix_ns;
 
-	/* GP_REPORT_OOM only: the request that failed. */
-	uint64_t oom_bytes;
-	int oom_device;
-	char oom_call[48]; /* "cuMemAlloc_v2" */
-	bool oom_by_limit; /* the limit refused, not the card */
+	struct gp_oom oom;   /* GP_REPORT_OOM only: the request that failed */
+	bool program_caches; /* PyTorch has its own cache above the pool */
 
 	bool has_oom_stack; /* of the thread that made it */
 	struct gp_stack oom_stack;

@@ -22,8 +22,11 @@ void gp_report_sum(const struct gp_report *report,
 /* report_summary.c: the first paragraph */
 void gp_report_summary(struct gp_emit *emit, const struct gp_report *report,
 		       const struct gp_report_totals *totals);
-/* report_oom.c: the first paragraph of an OOM report */
-void gp_report_oom(struct gp_emit *emit, const struct gp_report *report);
+/* report_oom.c: the first paragraph of an OOM report, and the table */
+void gp_report_oom(struct gp_emit *emit, const struct gp_report *report,
+		   const struct gp_oom_view *view);
+void gp_report_oom_table(struct gp_emit *emit, const struct gp_report *report,
+			 const struct gp_oom_view *view);
 /* report_stacks.c: the stack of the request that was refused */
 void gp_report_oom_stack(struct gp_emit *emit, const struct gp_report *report);
 /* report_stacks.c: what allocates, how much */

@@ -14,6 +14,11 @@ static const struct {
 #undef X
 };
 
+const char *gp_limit_part_help(enum gp_limit_part part)
+{
+	return parts[part].help;
+}
+
 static void title(struct gp_emit *emit, const struct gp_report_device *device)
 {
 	const struct gp_limit_stats *limit = &device->limit;

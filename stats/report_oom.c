@@ -1,230 +1,155 @@
 /*
- * Why a request was refused, from the figures there are.
+ * The report of a refused request: the answer first, then where the device's
+ * memory is.
  */
-#include <string.h>
+#include <stdio.h>
 
 #include "stats/report_impl.h"
 
-/* The device on which memory ran out: its pools together. */
-struct device {
-	uint64_t total, free; /* or GP_UNKNOWN */
-	uint64_t reserved, allocated, requested, cached, largest_free;
-	size_t pools;
-	const char *name;
-	const struct gp_limit_stats *limit; /* NULL: not known */
-};
+#define LABEL 46
+#define CELL  14
 
-struct cause {
-	const char *name; /* in the JSON */
-	const char *sentence;
-};
-
-static void look(const struct gp_report *report, struct device *device)
+void gp_report_oom(struct gp_emit *emit, const struct gp_report *report,
+		   const struct gp_oom_view *view)
 {
-	*device = (struct device){.total = GP_UNKNOWN, .free = GP_UNKNOWN};
-	for (size_t i = 0; i < report->num_devices; i++)
-		if (report->devices[i].device == report->oom_device)
-			device->limit = &report->devices[i].limit;
-	for (size_t i = 0; i < report->num_pools; i++) {
-		const struct gp_report_pool *pool = &report->pools[i];
-		const struct gp_pool_stats *stats = &pool->stats;
+	char answer[2048], setting[128];
 
-		if (pool->device != report->oom_device)
-			continue;
-		device->pools++;
-		device->name = pool->device_name;
-		device->total = pool->total_bytes;
-		device->free = pool->free_bytes;
-		device->reserved += stats->reserved_bytes.current;
-		device->allocated += stats->allocated_bytes.current;
-		device->requested += stats->requested_bytes.current;
-		device->cached += stats->cached_bytes;
-		if (stats->largest_free_bytes > device->largest_free)
-			device->largest_free = stats->largest_free_bytes;
-	}
-}
-
-/* Pieces of cuMemAlloc stay where they are. */
-static bool can_join(const struct gp_report *report)
-{
-	for (size_t i = 0; i < report->num_settings; i++) {
-		if (!strcmp(report->settings[i].key, "expandable_segments"))
-			return !strcmp(report->settings[i].value, "True");
-	}
-	return true;
-}
-
-static struct cause judge(const struct gp_report *report,
-			  const struct device *device)
-{
-	const uint64_t wanted = report->oom_bytes;
-
-	if (report->oom_by_limit && device->limit && !device->limit->cap)
-		return (struct cause){"bad_limit",
-				      "It gets no device memory, because its "
-				      "limit cannot be read, or is nothing."};
-	if (report->oom_by_limit)
-		return (struct cause){
-			"limit", "The limit of this process left no room for "
-				 "it; the device was not asked."};
-	if (device->total != GP_UNKNOWN && wanted > device->total)
-		return (struct cause){"larger_than_device",
-				      "That is more than the whole device."};
-	if (device->largest_free < wanted && device->cached >= wanted)
-		return (struct cause){
-			"fragmented",
-			can_join(report)
-				? "The cached memory would be enough, but it "
-				  "lies in pieces, none of which is large "
-				  "enough, and they could not be joined."
-				: "The cached memory would be enough, but it "
-				  "lies in pieces, none of which is large "
-				  "enough; expandable_segments:True could "
-				  "join them."};
-	if (device->free == GP_UNKNOWN)
-		return (struct cause){
-			"unknown", "How much memory the device has free could "
-				   "not be asked."};
-	if (wanted > device->free && wanted - device->free > device->cached)
-		return (struct cause){"device_full",
-				      "What is free on the device and what is "
-				      "cached are together less than that."};
-	return (struct cause){
-		"driver_refused",
-		"Free and cached memory together would be enough, and the "
-		"driver refused all the same."};
-}
-
-static uint64_t less(uint64_t from, uint64_t amount)
-{
-	return from > amount ? from - amount : 0;
-}
-
-/* Memory in use that neither our pools nor what passed through explains. Only
- * with one pool can it be told from the process's figures. */
-static uint64_t others(const struct gp_report *report,
-		       const struct device *device, uint64_t passthrough)
-{
-	if (report->num_pools != 1 || !device->pools ||
-	    device->total == GP_UNKNOWN || device->free == GP_UNKNOWN)
-		return GP_UNKNOWN;
-	return less(less(less(device->total, device->free), device->reserved),
-		    passthrough);
-}
-
-static void request(struct gp_emit *emit, const struct gp_report *report,
-		    const struct device *device)
-{
-	const struct cause cause = judge(report, device);
-
-	gp_emit_string(emit, "oom_call", report->oom_call);
-	gp_emit_words(emit, "asked for");
-	gp_emit_number(emit, "oom_bytes", GP_UNIT_BYTES, report->oom_bytes);
-	gp_emit_words(emit, "on device");
-	gp_emit_number(emit, "oom_device", GP_UNIT_PLAIN,
-		       (uint64_t)report->oom_device);
-	gp_emit_words(emit, "and was refused.");
-	gp_emit_words(emit, cause.sentence);
+	gp_oom_answer(report, view, answer, sizeof(answer));
+	gp_oom_setting(report, view, setting, sizeof(setting));
+	gp_emit_words(emit, answer);
 	gp_emit_hide(emit, true);
-	gp_emit_string(emit, "oom_cause", cause.name);
-	gp_emit_hide(emit, false);
-}
-
-static void limit(struct gp_emit *emit, const struct device *device)
-{
-	const struct gp_limit_stats *stats = device->limit;
-	const bool any = stats && stats->cap != GP_NO_LIMIT;
-
-	gp_emit_hide(emit, !any);
-	gp_emit_words(emit, "This process may take");
-	gp_emit_number(emit, "oom_limit_bytes", GP_UNIT_BYTES,
-		       any ? stats->cap : GP_UNKNOWN);
-	gp_emit_words(emit, "there and holds");
-	gp_emit_number(emit, "oom_held_bytes", GP_UNIT_BYTES,
-		       stats ? stats->held : GP_UNKNOWN);
-	gp_emit_words(emit, ",");
-	gp_emit_number(emit, "oom_context_bytes", GP_UNIT_BYTES,
-		       stats ? stats->part[GP_PART_context] : GP_UNKNOWN);
-	gp_emit_words(emit, "of that for contexts.");
-	gp_emit_hide(emit, false);
-}
-
-static void balance(struct gp_emit *emit, const struct device *device)
-{
-	gp_emit_hide(emit, device->total == GP_UNKNOWN);
-	gp_emit_words(emit, "The device has");
-	gp_emit_number(emit, "oom_total_bytes", GP_UNIT_BYTES, device->total);
-	gp_emit_hide(emit,
-		     device->total == GP_UNKNOWN || device->free == GP_UNKNOWN);
-	gp_emit_words(emit, ",");
-	gp_emit_number(emit, "oom_free_bytes", GP_UNIT_BYTES, device->free);
-	gp_emit_words(emit, "of it free");
-	gp_emit_hide(emit, device->total == GP_UNKNOWN);
-	gp_emit_words(emit, ".");
-	gp_emit_hide(emit, device->pools > 0);
-	gp_emit_words(emit, "This process has no pool on it.");
-	gp_emit_hide(emit, device->pools == 0);
-	gp_emit_words(emit, "This process's pool has");
-	gp_emit_number(emit, "oom_reserved_bytes", GP_UNIT_BYTES,
-		       device->reserved);
-	gp_emit_words(emit, "reserved:");
-	gp_emit_number(emit, "oom_allocated_bytes", GP_UNIT_BYTES,
-		       device->allocated);
-	gp_emit_words(emit, "allocated (");
-	gp_emit_number(emit, "oom_rounding_bytes", GP_UNIT_BYTES,
-		       less(device->allocated, device->requested));
-	gp_emit_words(emit, "of that from rounding), and");
-	gp_emit_number(emit, "oom_cached_bytes", GP_UNIT_BYTES, device->cached);
-	gp_emit_words(emit, "cached, where the largest free range is");
-	gp_emit_number(emit, "oom_largest_free_bytes", GP_UNIT_BYTES,
-		       device->largest_free);
-	gp_emit_words(emit, ".");
-	gp_emit_hide(emit, false);
-}
-
-static void passthrough(struct gp_emit *emit, const struct gp_report *report,
-			uint64_t bytes)
-{
-	bool first = true;
-
-	gp_emit_hide(emit, bytes == 0);
-	gp_emit_words(emit, "Outside the pool the process holds, on "
-			    "all devices,");
-	gp_emit_number(emit, "oom_passthrough_bytes", GP_UNIT_BYTES, bytes);
-	gp_emit_words(emit, ":");
-	for (int kind = 0; kind < GP_KIND_COUNT; kind++) {
-		const uint64_t part = report->kinds[kind].bytes.current;
-
-		if (!part || gp_kind_is_host((enum gp_kind)kind))
-			continue;
-		if (!first)
-			gp_emit_words(emit, ",");
-		first = false;
-		gp_emit_again(emit, GP_UNIT_BYTES, part);
-		gp_emit_words(emit, gp_kind_name((enum gp_kind)kind));
-	}
-	gp_emit_words(emit, ".");
-	gp_emit_hide(emit, false);
-}
-
-void gp_report_oom(struct gp_emit *emit, const struct gp_report *report)
-{
-	struct gp_report_totals totals;
-	struct device device;
-	uint64_t other;
-
-	gp_report_sum(report, &totals);
-	look(report, &device);
-	other = others(report, &device, totals.passthrough_device);
-	request(emit, report, &device);
-	limit(emit, &device);
-	balance(emit, &device);
-	passthrough(emit, report, totals.passthrough_device);
-	gp_emit_hide(emit, other == GP_UNKNOWN);
-	gp_emit_words(emit, "The other");
-	gp_emit_number(emit, "oom_other_bytes", GP_UNIT_BYTES, other);
-	gp_emit_words(emit, "in use belongs to contexts, loaded code and other "
-			    "processes.");
+	gp_emit_string(emit, "oom_answer", answer);
+	gp_emit_string(emit, "oom_call", report->oom.call);
+	gp_emit_number(emit, "oom_bytes", GP_UNIT_BYTES, report->oom.bytes);
+	gp_emit_number(emit, "oom_device", GP_UNIT_PLAIN,
+		       (uint64_t)report->oom.device);
+	gp_emit_string(emit, "oom_cause", gp_oom_cause_name(view->cause));
+	gp_emit_string(emit, "oom_setting", setting);
+	gp_emit_number(emit, "oom_roomy_device", GP_UNIT_COUNT,
+		       report->oom.roomy_device < 0
+			       ? GP_UNKNOWN
+			       : (uint64_t)report->oom.roomy_device);
+	gp_emit_number(emit, "oom_roomy_free_bytes", GP_UNIT_BYTES,
+		       report->oom.roomy_device < 0 ? GP_UNKNOWN
+						    : report->oom.roomy_free);
 	gp_emit_hide(emit, false);
 	gp_emit_gap(emit);
+}
+
+/* A row of the table: bytes, and their share of the device. */
+static void row(struct gp_emit *emit, const struct gp_oom_view *view,
+		const char *label, const char *key, uint64_t bytes, bool shown)
+{
+	gp_emit_hide(emit, !shown);
+	gp_emit_row(emit, label, LABEL, CELL);
+	if (key)
+		gp_emit_number(emit, key, GP_UNIT_BYTES, bytes);
+	else
+		gp_emit_again(emit, GP_UNIT_BYTES, bytes);
+	if (bytes != GP_UNKNOWN && view->total != GP_UNKNOWN)
+		gp_emit_again(emit, GP_UNIT_PERCENT,
+			      gp_percent(bytes, view->total));
+	gp_emit_line(emit);
+	gp_emit_hide(emit, false);
+}
+
+static void other_rows(struct gp_emit *emit, const struct gp_report *report)
+{
+	const struct gp_oom *oom = &report->oom;
+
+	gp_emit_list(emit, "oom_others");
+	for (size_t i = 0; i < oom->num_others; i++) {
+		const struct gp_oom_other *other = &oom->others[i];
+
+		gp_emit_object(emit, NULL);
+		gp_emit_item(emit, "   ");
+		gp_emit_words(emit, "pid");
+		gp_emit_number(emit, "pid", GP_UNIT_PLAIN, other->pid);
+		gp_emit_hide(emit, !other->name[0]);
+		gp_emit_string(emit, "name", other->name);
+		gp_emit_hide(emit, false);
+		gp_emit_words(emit, ":");
+		gp_emit_number(emit, "bytes", GP_UNIT_BYTES, other->bytes);
+		gp_emit_hide(emit, !other->cached);
+		gp_emit_words(emit, ",");
+		gp_emit_number(emit, "cached_bytes", GP_UNIT_BYTES,
+			       other->cached);
+		gp_emit_words(emit, "of it cached");
+		gp_emit_hide(emit, false);
+		gp_emit_line(emit);
+		gp_emit_close(emit);
+	}
+	gp_emit_close(emit);
+	gp_emit_hide(emit, !oom->more_others);
+	gp_emit_item(emit, "   ");
+	gp_emit_words(emit, "and");
+	gp_emit_number(emit, "oom_more_others", GP_UNIT_COUNT,
+		       oom->more_others);
+	gp_emit_words(emit, "more");
+	gp_emit_line(emit);
+	gp_emit_hide(emit, false);
+}
+
+static void pool_rows(struct gp_emit *emit, const struct gp_oom_view *view)
+{
+	const uint64_t rounding = view->allocated > view->requested
+					  ? view->allocated - view->requested
+					  : 0;
+
+	row(emit, view, "reserved by the pool of this process",
+	    "oom_reserved_bytes", view->reserved, true);
+	row(emit, view, "  live", "oom_allocated_bytes", view->allocated, true);
+	row(emit, view, "  of that, lost to rounding", "oom_rounding_bytes",
+	    rounding, true);
+	row(emit, view, "  cached", "oom_cached_bytes", view->cached, true);
+	row(emit, view, "  of that, in whole handles", "oom_movable_bytes",
+	    view->movable, view->cached);
+	row(emit, view, "  of that, the largest piece",
+	    "oom_largest_free_bytes", view->largest, view->cached);
+	gp_emit_hide(emit, !view->cached);
+	gp_emit_row(emit, "  pieces", LABEL, CELL);
+	gp_emit_number(emit, "oom_free_ranges", GP_UNIT_COUNT, view->pieces);
+	gp_emit_line(emit);
+	gp_emit_hide(emit, false);
+}
+
+static void outside_rows(struct gp_emit *emit, const struct gp_oom_view *view)
+{
+	row(emit, view, "outside the pool, in this process",
+	    "oom_passthrough_bytes", view->outside, view->outside);
+	for (int i = 0; view->limit && i < GP_PART_NUM; i++) {
+		char label[80] = "  ";
+
+		if (i == GP_PART_pool || i == GP_PART_context ||
+		    !view->limit->part[i])
+			continue;
+		snprintf(label, sizeof(label), "  %s",
+			 gp_limit_part_help((enum gp_limit_part)i));
+		row(emit, view, label, NULL, view->limit->part[i], true);
+	}
+	row(emit, view, "contexts of this process", "oom_context_bytes",
+	    view->context, view->context);
+}
+
+void gp_report_oom_table(struct gp_emit *emit, const struct gp_report *report,
+			 const struct gp_oom_view *view)
+{
+	const struct gp_oom *oom = &report->oom;
+	const bool limited = view->cap != GP_NO_LIMIT;
+
+	gp_emit_heading(emit, "Where the memory of the device is");
+	row(emit, view, "the device", "oom_total_bytes", view->total, true);
+	row(emit, view, "free", "oom_free_bytes", view->free, true);
+	pool_rows(emit, view);
+	outside_rows(emit, view);
+	row(emit, view,
+	    view->others_mixed ? "other processes, and contexts of this one"
+			       : "other processes",
+	    "oom_other_bytes", view->others, view->others || oom->num_others);
+	other_rows(emit, report);
+	row(emit, view, "the limit of this process", "oom_limit_bytes",
+	    limited ? view->cap : GP_UNKNOWN, limited);
+	row(emit, view, "what counts for it", "oom_held_bytes",
+	    view->limit ? view->limit->held : GP_UNKNOWN, limited);
+	gp_emit_line(emit);
 }

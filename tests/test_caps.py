@@ -375,10 +375,12 @@ class Reports(CapsTest):
         self.assertEqual(self.report()['host']['held'], 2 << 20)
 
     def test_the_limit_refused(self):
-        for steps in (('plain=65M',), ('own=2Mx0',), ('async=2Mx0',)):
+        for steps, cause in ((('plain=65M',), 'larger_than_limit'),
+                             (('own=2Mx0',), 'limit'),
+                             (('async=2Mx0',), 'limit')):
             self.caps(*steps)
             oom = self.report('oom')
-            self.assertEqual(oom['oom_cause'], 'limit')
+            self.assertEqual(oom['oom_cause'], cause)
         self.caps('plain=2Mx0', conf='quiet:True',
                   sim='memory:64MiB,context:0')
         self.assertNotEqual(self.report('oom')['oom_cause'], 'limit')

@@ -195,9 +195,20 @@ struct gp_report *sample_report(enum gp_report_reason reason)
 	report.notes = notes;
 	report.num_notes = sizeof(notes) / sizeof(notes[0]);
 	if (reason == GP_REPORT_OOM) {
-		report.oom_bytes = 200 * GIB / 7;
-		snprintf(report.oom_call, sizeof(report.oom_call),
-			 "cuMemAlloc_v2");
+		report.oom = (struct gp_oom){
+			.bytes = 200 * GIB / 7,
+			.call = "cuMemAlloc_v2",
+			.total = GP_UNKNOWN,
+			.free = GP_UNKNOWN,
+			.own = GP_UNKNOWN,
+			.num_others = 2,
+			.more_others = 3,
+			.others = {{4321, "python3.11", 90 * GIB + 1,
+				    30 * GIB + 1},
+				   {77, "", 20 * GIB + 1, 0}},
+			.roomy_device = 1,
+			.roomy_free = 111 * GIB,
+		};
 		report.has_oom_stack = true;
 		fill_stack(&report.oom_stack, 77);
 		report.pools[0].free_bytes = 3 * GIB / 2;

@@ -224,114 +224,6 @@ static void test_nothing_used(void **state)
 	has("\"peak_use_percent\": null");
 }
 
-static void test_oom_causes(void **state)
-{
-	static const struct gp_report_setting segments = {"expandable_segments",
-							  "False", false};
-	struct gp_report *report = sample_report(GP_REPORT_OOM);
-	struct gp_report_pool *pool = &report->pools[0];
-
-	(void)state;
-	print(report, false);
-	has("cuMemAlloc_v2 asked for 28.57 GiB on device 0 and was refused. "
-	    "What is free on the device and what is cached are together less "
-	    "than that.");
-	has("Outside the pool the process holds, on all devices, 180.00 MiB: "
-	    "10.00 MiB plain, 20.00 MiB async, 30.00 MiB managed, 50.00 MiB "
-	    "virtual, 70.00 MiB external.");
-	print(report, true);
-	has("\"oom_cause\": \"device_full\"");
-
-	report->oom_bytes = pool->total_bytes + 1;
-	print(report, false);
-	has("That is more than the whole device.");
-	print(report, true);
-	has("\"oom_cause\": \"larger_than_device\"");
-
-	report->oom_bytes = pool->stats.cached_bytes; /* > largest free */
-	print(report, false);
-	has("it lies in pieces");
-	print(report, true);
-	has("\"oom_cause\": \"fragmented\"");
-	report->settings = &segments;
-	report->num_settings = 1;
-	print(report, false);
-	has("expandable_segments:True could join them");
-
-	report->oom_bytes = pool->stats.cached_bytes + pool->free_bytes;
-	print(report, false);
-	has("the driver refused all the same");
-	print(report, true);
-	has("\"oom_cause\": \"driver_refused\"");
-	report->oom_bytes++;
-	print(report, true);
-	has("\"oom_cause\": \"device_full\"");
-	/* Small, and it fits what is free. */
-	report->oom_bytes = 1;
-	print(report, true);
-	has("\"oom_cause\": \"driver_refused\"");
-
-	report->oom_by_limit = true;
-	print(report, false);
-	has("The limit of this process left no room for it; the device was not "
-	    "asked. This process may take 40.00 GiB there and holds 6.63 GiB, "
-	    "517.00 MiB of that for contexts.");
-	print(report, true);
-	has("\"oom_cause\": \"limit\"");
-	report->devices[0].limit.cap = 0;
-	print(report, true);
-	has("\"oom_cause\": \"bad_limit\"");
-}
-
-static void test_oom_unknown(void **state)
-{
-	struct gp_report *report = sample_report(GP_REPORT_OOM);
-
-	(void)state;
-	report->pools[0].free_bytes = GP_UNKNOWN;
-	print(report, false);
-	has("could not be asked");
-	has("The device has 139.70 GiB. This process's pool");
-	lacks("The other");
-	report->pools[0].total_bytes = GP_UNKNOWN;
-	print(report, false);
-	lacks("The device has");
-	lacks("unknown in all");
-	print(report, true);
-	has("\"oom_cause\": \"unknown\"");
-	has("\"oom_total_bytes\": null");
-	has("\"oom_other_bytes\": null");
-	/* On a device where nothing was allocated. */
-	report->oom_device = 5;
-	print(report, false);
-	has("on device 5 and was refused.");
-	has("This process has no pool on it.");
-	lacks("This process's pool");
-}
-
-static void test_oom_device_of_two(void **state)
-{
-	struct gp_report *report = sample_report(GP_REPORT_OOM);
-
-	(void)state;
-	sample_add_pool(report);
-	report->oom_device = 1;
-	report->pools[1].stats.reserved_bytes.current = 777 * MIB;
-	print(report, false);
-	has("This process's pool has 777.00 MiB reserved");
-	/* Two contexts on one device: their sum, and the larger range. */
-	report->pools[0].device = 1;
-	report->pools[1].free_bytes = GIB;
-	report->pools[0].stats.largest_free_bytes = 333 * MIB;
-	report->pools[1].stats.largest_free_bytes = 222 * MIB;
-	report->pools[0].stats.reserved_bytes.current = 1000 * MIB;
-	print(report, false);
-	has("This process's pool has 1.74 GiB reserved");
-	has("the largest free range is 333.00 MiB");
-	has("1.00 GiB of it free");
-	lacks("The other");
-}
-
 static void test_json_strings(void **state)
 {
 	struct gp_report *report = sample_report(GP_REPORT_EXIT);
@@ -387,9 +279,6 @@ int main(void)
 		cmocka_unit_test(test_page_fits),
 		cmocka_unit_test(test_exit_words),
 		cmocka_unit_test(test_nothing_used),
-		cmocka_unit_test(test_oom_causes),
-		cmocka_unit_test(test_oom_unknown),
-		cmocka_unit_test(test_oom_device_of_two),
 		cmocka_unit_test(test_json_strings),
 		cmocka_unit_test(test_exe_names),
 	};

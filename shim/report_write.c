@@ -1,0 +1,259 @@
+/*
+ * What a report says, and where it goes.
+ *
+ * The driver is asked before a report is begun, and never waited for here: one
+ * that hangs must not keep the report back.
+ */
+#define _GNU_SOURCE
+#include "shim/report_write.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "conf/conf.h"
+#include "shim/context.h"
+#include "shim/devices.h"
+#include "shim/libraries.h"
+#include "shim/mark.h"
+#include "shim/names.h"
+#include "shim/stacks.h"
+#include "shim/state.h"
+#include "stats/format.h"
+#include "stats/log.h"
+
+/* Rank: below the start, above the contexts' lock. Guards the statics here.
+ * Never taken by a signal handler. */
+static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static uint64_t unix_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+#define MAX_SETTINGS 64
+
+static size_t fill_settings(struct gp_report_setting *settings)
+{
+	size_t n = gp_conf_count();
+
+	if (n > MAX_SETTINGS)
+		n = MAX_SETTINGS;
+	for (size_t i = 0; i < n; i++) {
+		settings[i].key = gp_conf_option(i)->key;
+		settings[i].is_default = gp_conf_is_default(gp_settings(), i);
+		gp_conf_plain(gp_settings(), i, settings[i].value,
+			      sizeof(settings[i].value));
+	}
+	return n;
+}
+
+/* "WHAT a, b", for `n` names. */
+static const char *list(char *text, size_t size, const char *what,
+			const char *const *names, size_t n)
+{
+	size_t length = (size_t)snprintf(text, size, "%s", what);
+
+	for (size_t i = 0; i < n && length < size; i++)
+		length += (size_t)snprintf(text + length, size - length,
+					   "%s %s", i ? "," : "", names[i]);
+	return text;
+}
+
+/* What the settings gave rise to, and work that goes unseen. Caller holds
+ * report_lock. */
+static void fill_notes(struct gp_report *report,
+		       const struct gp_report_about *about)
+{
+	static const char *notes[GP_MAX_NOTES + 4];
+	static char unknown[128 + GP_MAX_UNKNOWN * 64];
+	static char around[128 + GP_MAX_LIBRARIES * 64];
+	static char direct[128 + GP_MAX_LIBRARIES * 64];
+	const char *const *names;
+	size_t n = gp_setting_notes(&names), found;
+
+	memcpy(notes, names, n * sizeof(*notes));
+	found = gp_work_unknown(&names);
+	if (found)
+		notes[n++] = list(unknown, sizeof(unknown),
+				  "driver entry points newer than this "
+				  "gpupool, which does not see the work they "
+				  "submit:",
+				  names, found);
+	found = gp_libraries_found(GP_LIBRARY_AROUND, &names);
+	if (found)
+		notes[n++] = list(around, sizeof(around),
+				  "libraries that reach the driver around "
+				  "gpupool, so that frees wait on the host:",
+				  names, found);
+	found = gp_libraries_found(GP_LIBRARY_DIRECT, &names);
+	if (found)
+		notes[n++] = list(direct, sizeof(direct),
+				  "libraries that let memory be reached "
+				  "without a stream, so that it is used again "
+				  "only once it is idle:",
+				  names, found);
+	if (about->silent)
+		notes[n++] = "the driver was asked how much is free, and did "
+			     "not answer in time: a call may hang";
+	report->notes = notes;
+	report->num_notes = n;
+}
+
+/* PyTorch's allocator keeps what its program frees, unless it is told not to.
+ */
+static bool program_caches(void)
+{
+	const char *off = getenv("PYTORCH_NO_CUDA_MEMORY_CACHING");
+	void *torch = dlopen("libc10_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
+
+	if (!torch) {
+		dlerror(); /* none of the program's business */
+		return false;
+	}
+	dlclose(torch);
+	return !off || !*off || !strcmp(off, "0");
+}
+
+/* The figures of this moment. Caller holds report_lock. */
+static void fill_report(struct gp_report *report,
+			const struct gp_report_about *about)
+{
+	static struct gp_report_setting settings[MAX_SETTINGS];
+	ssize_t n;
+
+	memset(report, 0, offsetof(struct gp_report, pools));
+	report->reason = about->reason;
+	report->sequence = about->sequence;
+	report->pid = gp_owner_pid();
+	n = readlink("/proc/self/exe", report->exe, sizeof(report->exe) - 1);
+	if (n < 0)
+		strcpy(report->exe, "unknown");
+	report->start_unix_ns = gp_start_time();
+	report->now_unix_ns = unix_ns();
+	report->num_pools = gp_context_report(
+		report->pools, GP_REPORT_MAX_POOLS, about->asked);
+	for (size_t i = 0; i < report->num_pools; i++) {
+		const struct gp_pool_stats *stats = &report->pools[i].stats;
+
+		report->calls_saved +=
+			stats->num_alloc_calls + stats->num_free_calls;
+		report->driver_calls += stats->num_driver_calls;
+	}
+	for (int i = 0; i < GP_KIND_COUNT; i++)
+		gp_kind_get((enum gp_kind)i, &report->kinds[i]);
+	gp_stacks_report(report);
+	report->num_sections = gp_mark_sections(report->sections);
+	report->program_caches = program_caches();
+	report->num_devices =
+		gp_devices_report(report->devices, GP_REPORT_MAX_DEVICES);
+	gp_limit_get(gp_host_limit(), &report->host);
+	report->num_settings = fill_settings(settings);
+	report->settings = settings;
+	fill_notes(report, about);
+}
+
+/* The line at exit. */
+static void tell_summary(const struct gp_report *report, const char *path)
+{
+	uint64_t allocated = 0, reserved = 0, outside = 0, calls = 0;
+	char a[32], r[32], o[32], c[32];
+
+	for (size_t i = 0; i < report->num_pools; i++) {
+		const struct gp_pool_stats *stats = &report->pools[i].stats;
+
+		allocated += stats->most_allocated_bytes;
+		reserved += stats->most_reserved_bytes;
+		calls += stats->allocation.allocated + stats->allocation.freed;
+	}
+	for (int i = 0; i < GP_KIND_COUNT; i++)
+		outside += report->kinds[i].bytes.peak;
+	gp_format_bytes(allocated, a, sizeof(a));
+	gp_format_bytes(reserved, r, sizeof(r));
+	gp_format_bytes(outside, o, sizeof(o));
+	gp_format_count(calls, c, sizeof(c));
+	if (calls)
+		gp_note_last("peak %s allocated, %s reserved; %s calls went to "
+			     "the pool; report %s",
+			     a, r, c, path);
+	else
+		gp_note_last("no pooled memory, peak %s outside the pool; "
+			     "report %s",
+			     o, path);
+}
+
+/* The first sentence of the answer. */
+static void tell_oom(const struct gp_report *report, const char *path)
+{
+	struct gp_oom_view view;
+	char answer[1024], *end;
+
+	gp_oom_judge(report, &view);
+	gp_oom_answer(report, &view, answer, sizeof(answer));
+	end = strstr(answer, ". ");
+	if (end)
+		*end = '\0';
+	gp_note("out of memory: %s; report %s", answer, path);
+}
+
+static void tell_written(const struct gp_report *report, int rc,
+			 const char *path)
+{
+	if (rc)
+		gp_warn("no report: cannot write %s: %s (report_dir sets the "
+			"directory)",
+			path, strerror(-rc));
+	else if (report->reason == GP_REPORT_EXIT)
+		tell_summary(report, path);
+	else if (report->reason == GP_REPORT_OOM)
+		tell_oom(report, path);
+	else
+		gp_note("report %s", path);
+}
+
+/* Where reports go: the program may have changed its directory since. */
+static void report_dir(char *dir, size_t size)
+{
+	const char *wanted = gp_settings()->report_dir;
+
+	if (*wanted == '/')
+		snprintf(dir, size, "%s", wanted);
+	else
+		snprintf(dir, size, "%s%s%s", gp_start_dir(),
+			 *wanted ? "/" : "", wanted);
+}
+
+int gp_write_report(const struct gp_report_about *about, char *path,
+		    size_t path_size)
+{
+	static struct gp_report report; /* too large for a thread's stack */
+	static char dir[2 * PATH_MAX], written[2 * PATH_MAX + 64];
+	int saved = errno;
+	int rc;
+
+	pthread_mutex_lock(&report_lock);
+	fill_report(&report, about);
+	if (about->oom)
+		report.oom = *about->oom;
+	report.has_oom_stack = about->stack != NULL;
+	if (about->stack)
+		report.oom_stack = *about->stack;
+	report_dir(dir, sizeof(dir));
+	rc = gp_report_write(&report, dir, written, sizeof(written));
+	tell_written(&report, rc, written);
+	if (path)
+		snprintf(path, path_size, "%s", written);
+	pthread_mutex_unlock(&report_lock);
+	errno = saved;
+	return rc;
+}
