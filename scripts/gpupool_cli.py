@@ -29,6 +29,8 @@ VERBS = (
     ('top', 'gpupool_top', 'what your processes hold of the cards, live'),
     ('ctl', 'gpupool_ctl',
      'have a running process give back memory, or hold a limit'),
+    ('doctor', 'gpupool_doctor',
+     'will it work here, and for this program?'),
     ('metrics', 'gpupool_metrics',
      'what processes hold, for Prometheus'),
     ('record', 'gpupool_record',

@@ -77,6 +77,15 @@ def has_colour(stream=None):
             and os.environ.get('TERM', 'dumb') != 'dumb')
 
 
+def page_width(fd=1):
+    """Columns of the terminal; where it is none, COLUMNS or 80."""
+    try:
+        return os.get_terminal_size(fd).columns or 80
+    except OSError:
+        given = os.environ.get('COLUMNS', '')
+        return int(given) if given.isdigit() and int(given) > 0 else 80
+
+
 BARS = '▁▂▃▄▅▆▇█', '_.-:=+*#'
 
 

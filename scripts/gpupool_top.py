@@ -2,7 +2,6 @@
 import argparse
 import csv
 import json
-import os
 import sys
 import time
 
@@ -88,19 +87,11 @@ def for_ever(top, options, print_it):
 
 
 def print_page(top):
-    width = page_width()
+    width = gpupool_text.page_width()
     for line in top.page(width):
         text = line.text(width, gpupool_text.has_colour(), top.ascii)
         sys.stdout.buffer.write(text.encode('utf-8', 'replace') + b'\n')
     sys.stdout.flush()
-
-
-def page_width():
-    """Of the terminal; 80 where there is none."""
-    from gpupool_terminal import size_of
-    given = os.environ.get('COLUMNS', '')
-    return (size_of(1)[0]
-            or (int(given) if given.isdigit() and int(given) > 0 else 80))
 
 
 def json_printer(options):

@@ -73,15 +73,24 @@ class Watch:
     def verdict(self, may_be_off):
         """After the end: one line if something is wrong, else None.
         may_be_off: no wonder if no call was intercepted."""
-        bare = [pid for pid, mapped in self.cuda.items() if not mapped]
+        bare = self.bare()
         if bare:
             return ('process %d loaded libcuda.so without gpupool: something '
                     'cleared LD_PRELOAD before it was started' % bare[0])
-        self.proof.seek(0)
-        if self.cuda and not may_be_off and not self.proof.read(1):
+        if self.cuda and not may_be_off and not self.called():
             return ('the program loaded libcuda.so, but no call of it came '
-                    'through gpupool: nothing was pooled')
+                    'through gpupool: nothing was pooled; `gpupool doctor -- '
+                    'PROGRAM` looks for the reason')
         return None
+
+    def bare(self):
+        """Processes that have the driver, but not the library."""
+        return [pid for pid, mapped in self.cuda.items() if not mapped]
+
+    def called(self):
+        """Whether a call of the driver was intercepted, in any process."""
+        self.proof.seek(0)
+        return bool(self.proof.read(1))
 
 
 def file_id(path):
