@@ -189,7 +189,7 @@ static bool read_published(const struct published *p, unsigned version,
 	uint64_t w[MOST];
 
 	if (!runtime || !gp_peek(runtime, w, p->count * sizeof(w[0])) ||
-	    memcmp(w, "xdebugpy", 8) || w[1] >> 16 != version)
+	    memcmp(w, "xdebugpy", 8) != 0 || w[1] >> 16 != version)
 		return false;
 	for (unsigned i = 3; i < p->count; i++)
 		if (w[i] > UINT16_MAX)

@@ -52,8 +52,8 @@ struct gp_python_layout {
 	/* Objects. */
 	uint16_t type, bytes_size, bytes_data;
 	uint16_t text_length, text_state, text_size; /* of an ASCII string */
-	uint8_t text_shift; /* bits before the kind */
-	uint8_t text_more;  /* what others than ASCII strings are larger by */
+	uint8_t text_shift;                          /* bits before the kind */
+	uint8_t text_more; /* what others than ASCII strings are larger by */
 };
 
 /* For this version (as 0x030c), `runtime` at _PyRuntime. False: not known. */

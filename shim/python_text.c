@@ -174,7 +174,7 @@ static int64_t by_locations(struct table *t, int64_t line, uint64_t offset)
 		uint8_t head = get(t);
 		unsigned kind = head >> 3 & 15;
 
-		end += 2 * ((head & 7) + 1u);
+		end += 2 * ((head & 7) + 1ull);
 		if (kind >= 13 && kind < 15)
 			line += signed_varint(t);
 		else if (kind >= 10 && kind < 13)

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define SLOTS      (2 * GP_SITES) /* a power of two */
-#define MAX_FRAMES (32u * GP_SITES)
+#define SLOTS      (2ull * GP_SITES) /* a power of two */
+#define MAX_FRAMES (32ull * GP_SITES)
 #define BLOCKS     (1u << 20) /* a power of two; 3/4 of it is used at most */
 
 struct site {

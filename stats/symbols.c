@@ -29,7 +29,7 @@ static bool find_tables(struct file *file)
 	Elf64_Ehdr head;
 
 	if (!read_at(file->fd, 0, &head, sizeof(head)) ||
-	    memcmp(head.e_ident, ELFMAG, SELFMAG) ||
+	    memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
 	    head.e_ident[EI_CLASS] != ELFCLASS64 ||
 	    head.e_shentsize != sizeof(Elf64_Shdr))
 		return false;

@@ -32,7 +32,7 @@ def refused():
         while True:
             where = line() + 1
             history.append(torch.ones(1 << 28, device="cuda"))
-    except torch.cuda.OutOfMemoryError:
+    except RuntimeError:  # OutOfMemoryError is one; uncached, it is plain
         return where
 
 
