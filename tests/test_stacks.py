@@ -18,10 +18,10 @@ def pythons():
     paths = [shutil.which('python3.%d' % minor) for minor in range(8, 20)]
     paths += sorted(glob.glob(os.path.expanduser(
         '~/.pyenv/versions/3.*/bin/python3')))
-    paths.append(shutil.which('python3'))
+    paths += [shutil.which('python3'), '/usr/bin/python3']
     found = {}
     for path in paths:
-        if not path:
+        if not path or not os.path.exists(path):
             continue
         done = subprocess.run(
             [path, '-c', 'import sys, ctypes, asyncio; '
