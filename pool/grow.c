@@ -395,6 +395,26 @@ static bool moves_too_much(const struct gp_pool *pool)
 	       MOVE_GRACE_NS + (pool->clock - pool->born) / MOVE_SHARE;
 }
 
+/*
+ * What is free already; *tile is NULL if nothing is large enough.
+ *
+ * A plan starts from there being nothing: a place is a stretch with something
+ * missing, so the gap is at least one chunk, and every part of it gets a tile of
+ * whole units. With a free range as large as the request beside a stretch
+ * nothing would be missing, and the cut would leave a tile of no size, which
+ * shares its address with another. An attempt releases the lock, so other
+ * threads free and give back meanwhile: this is asked before each plan, under
+ * the same hold of the lock.
+ */
+static int find(struct gp_pool *pool, struct gp_region *region,
+		uint32_t granules, struct gp_block **tile)
+{
+	if (gp_objects_reserve(&pool->arena.blocks, 1))
+		return -ENOMEM;
+	*tile = gp_large_take(pool, region, granules);
+	return 0;
+}
+
 int gp_grow(struct gp_pool *pool, struct gp_region *region, uint32_t granules,
 	    double factor, struct gp_block **tile)
 {
@@ -402,10 +422,16 @@ int gp_grow(struct gp_pool *pool, struct gp_region *region, uint32_t granules,
 	bool may = !gp_order_is(&pool->order, GP_ORDER_ONLY_IDLE);
 	bool move = may && !moves_too_much(pool);
 	struct growth g;
-	int rc = attempt(pool, region, &g, granules, factor, move);
+	int rc = find(pool, region, granules, tile);
 
+	if (rc || *tile)
+		return rc;
+	rc = attempt(pool, region, &g, granules, factor, move);
 	if (rc == -ENOMEM && (g.extra || !move)) {
 		roll_back(pool, &g);
+		rc = find(pool, region, granules, tile);
+		if (rc || *tile)
+			return rc;
 		rc = attempt(pool, region, &g, granules, 1.0, may);
 	}
 	if (rc) {

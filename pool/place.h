@@ -26,7 +26,8 @@ struct gp_place {
 /* The place where the least is missing; `vacant` is NULL if there is none. A
  * huge request that would have to be filled for the most part gets one with
  * room on both sides, so that a later and larger one needs to fill only the
- * difference. */
+ * difference. No free range of the region may be as large as the request:
+ * `missing` would be nothing, or wrap. */
 struct gp_place gp_place_choose(struct gp_pool *pool,
 				const struct gp_region *region,
 				uint32_t granules);
