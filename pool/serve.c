@@ -168,23 +168,39 @@ static bool others_made_room(struct gp_pool *pool, uint32_t granules)
 	return any;
 }
 
+/* Would the pool hold far more than the program ever did? */
+static bool grows_far(const struct gp_pool *pool, uint64_t bytes)
+{
+	uint64_t idle = pool->backing.idle_granules << GP_GRANULE_SHIFT;
+	uint64_t live = pool->account.reserved.current - idle + bytes;
+
+	if (live < pool->account.most_live)
+		live = pool->account.most_live;
+	return pool->account.reserved.current + bytes > live + live / 4;
+}
+
 /* Freed memory that the device still works on could be moved here once it is
  * done, and what it is done with is not enough. A little growth costs less than
- * the wait, much growth more. A slab is little, and large handles do not move
- * into its place. */
+ * the wait, much growth more, also where the wait spares only most of it. A slab
+ * is little, and large handles do not move into its place. */
 static bool rather_wait(struct gp_pool *pool, uint32_t granules)
 {
 	const struct gp_account *account = &pool->account;
 	uint64_t live = account->most_live;
 	uint64_t bytes = (uint64_t)granules << GP_GRANULE_SHIFT;
+	uint64_t useful = pool->backing.idle_granules;
+	uint64_t movable;
 
-	return !is_small(granules) &&
-	       !gp_order_is(&pool->order, GP_ORDER_ONLY_IDLE) &&
-	       pool->backing.idle_granules >= granules &&
-	       gp_order_outstanding(&pool->order) &&
-	       (double)(account->reserved.current + bytes) >
-		       (double)live * (1.0 + pool->config.overlap_slack) &&
-	       gp_backing_movable(pool, granules) < granules;
+	if (is_small(granules) || useful <= granules / 2 ||
+	    gp_order_is(&pool->order, GP_ORDER_ONLY_IDLE) ||
+	    !gp_order_outstanding(&pool->order) ||
+	    (double)(account->reserved.current + bytes) <=
+		    (double)live * (1.0 + pool->config.overlap_slack))
+		return false;
+	movable = gp_backing_movable(pool, granules);
+	if (useful >= granules)
+		return movable < granules;
+	return useful > movable + granules / 2 && grows_far(pool, bytes);
 }
 
 /* Best fit means to look at all free memory. One thread may free what another

@@ -196,6 +196,41 @@ static void what_is_not_done_is_waited_for(void **state)
 	assert_false(model_accessible(rig.model, l.busy, 32 * MIB));
 }
 
+/* Two ranges of 64 MiB that the device still works on, and nothing else. */
+static uint64_t keep_busy(void)
+{
+	uint64_t first = pool_rig_alloc(&rig, 64 * MIB);
+	uint64_t second;
+
+	assert_int_not_equal(pool_rig_alloc(&rig, 4 * MIB), 0);
+	second = pool_rig_alloc(&rig, 64 * MIB);
+	assert_int_not_equal(pool_rig_alloc(&rig, 4 * MIB), 0);
+	free_behind_work(first);
+	free_behind_work(second);
+	return model_used(rig.model);
+}
+
+/* Not enough for the request, but most of it. */
+static void most_of_it_is_worth_a_wait(void **state)
+{
+	uint64_t held = keep_busy();
+
+	(void)state;
+	assert_int_not_equal(pool_rig_alloc(&rig, 200 * MIB), 0);
+	assert_int_equal(waits(), 1);
+	assert_true(model_used(rig.model) <= held + 80 * MIB);
+}
+
+static void a_little_of_it_is_not(void **state)
+{
+	uint64_t held = keep_busy();
+
+	(void)state;
+	assert_int_not_equal(pool_rig_alloc(&rig, 300 * MIB), 0);
+	assert_int_equal(waits(), 0);
+	assert_true(model_used(rig.model) > held + 200 * MIB);
+}
+
 /* Memory is not done with while a part of it is not. */
 static void a_handle_is_done_when_all_of_it_is(void **state)
 {
@@ -227,6 +262,8 @@ int main(void)
 		T(small_blocks_do_not_wait),
 		T(what_is_done_moves_at_once),
 		T(what_is_not_done_is_waited_for),
+		T(most_of_it_is_worth_a_wait),
+		T(a_little_of_it_is_not),
 		T(a_handle_is_done_when_all_of_it_is),
 	};
 
