@@ -10,6 +10,7 @@
 
 #include "shim/hooks.h"
 #include "shim/peek.h"
+#include "shim/python_api.h"
 #include "shim/python_text.h"
 
 /* Frames that are looked at: more than are kept, since some are no code's. */
@@ -21,6 +22,7 @@
 /* Found once, then constant. One caller at a time. */
 static struct {
 	bool there, known;
+	bool ask; /* where it is not known */
 	void *(*thread_state)(void);
 	uintptr_t code_type, text_type, bytes_type;
 	uintptr_t first, end; /* its code */
@@ -103,6 +105,7 @@ void gp_python_find(void)
 		       gp_python_layout_find(version_of(),
 					     (uintptr_t)symbol("_PyRuntime"),
 					     &python.layout);
+	python.ask = !python.known && gp_python_api_find();
 }
 
 /* ---- frames --------------------------------------------------------------------------- */
@@ -294,13 +297,18 @@ void gp_python_walk(struct gp_stack *stack)
 	stack->why = GP_PYTHON_NONE;
 	if (!python.there)
 		return;
-	stack->why = GP_PYTHON_UNKNOWN;
-	if (!python.known)
-		return;
 	stack->why = GP_PYTHON_NOT_HERE;
 	state = (uintptr_t)python.thread_state();
 	if (!state)
 		return;
+	if (!python.known) {
+		stack->why = GP_PYTHON_UNKNOWN;
+		if (python.ask &&
+		    gp_python_api_walk((const void *)state, stack))
+			stack->why = stack->python ? GP_PYTHON_FRAMES
+						   : GP_PYTHON_NOT_HERE;
+		return;
+	}
 	gp_peek_forget();
 	walk(&w, state);
 	gp_peek_many(w.code, w.n, codes, size, ok);

@@ -82,6 +82,39 @@ class Python(StacksTest):
             with self.subTest(python=version):
                 self.check(path)
 
+    def test_a_version_to_come(self):
+        """Unknown structures: asked for with the GIL, else none, and said."""
+        library = self.compile(
+            'liblater.so', 'const unsigned long Py_Version = 0x032a00f0;',
+            '-shared', '-fPIC')
+        directory = self.dir
+        for version, path in pythons().items():
+            if tuple(map(int, version.split('.'))) < (3, 11):
+                continue  # they tell their version in another way
+            if b'libpython' not in subprocess.run(
+                    ['ldd', path], stdout=subprocess.PIPE).stdout:
+                continue  # its own version comes first
+            with self.subTest(python=version):
+                self.dir = os.path.join(directory, version)
+                os.mkdir(self.dir)
+                result = self.run_stacks(
+                    path, PROGRAM, conf='stacks:all',
+                    env={'LD_PRELOAD': '%s %s' % (self.build.preload(),
+                                                  library)})
+                expected = json.loads(result.out.decode())
+                told = {row['bytes'] // MIB: row
+                        for row in self.report()['leaks']}
+                self.assertEqual(python_frames(told[2]['frames']),
+                                 expected['2'])
+                self.assertEqual(told[2]['note'], '')
+                others = [row for size, row in told.items() if size != 2]
+                self.assertEqual(sum(row['bytes'] for row in others),
+                                 43 * MIB)
+                for row in others:
+                    self.assertEqual(python_frames(row['frames']), [])
+                    self.assertIn('is not known', row['note'])
+        self.dir = directory
+
     def test_the_list_that_keeps_memory(self):
         script = os.path.join(self.dir, 'train.py')
         with open(script, 'w') as file:

@@ -49,6 +49,7 @@ static void *gp_dlsym(void *handle, const char *name)
 }
 
 #define GP_SHIM_HOOKS_H /* its gp_dlsym is the one above */
+#include "shim/python_api.c"
 #include "shim/python.c"
 
 /* ---- a Python 3.14 ------------------------------------------------------------------ */
