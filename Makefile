@@ -77,7 +77,7 @@ BENCHES := $(patsubst tests/bench/%.c,$(B)/tests/bench/%,$(BENCH_SRC))
 PROGS  := $(patsubst tests/programs/%.c,$(B)/tests/programs/%,$(PROG_SRC)) \
 	  $(patsubst tests/programs/rt_%.c,$(B)/tests/programs/rt_%-static,$(filter tests/programs/rt_%,$(PROG_SRC)))
 
-.PHONY: all deps demo test bench fuzz lint gpu-test gpu-bench install uninstall libfuzzer clean help format headers work-table readme
+.PHONY: all docs deps demo test bench fuzz lint gpu-test gpu-bench install uninstall libfuzzer clean help format headers work-table readme
 all: $(LIB) $(SIM) $(NVML) $(RT) $(RT_A) $(REPLAY) $(EXAMPLES) $(CONF_DOC)
 
 help:
@@ -90,6 +90,7 @@ help:
 	@echo 'make bench [TRACES=DIR]           timings, build/bench.json'
 	@echo 'make fuzz          longer random runs'
 	@echo 'make libfuzzer     build/libfuzzer/conf-fuzz, with clang'
+	@echo 'make docs          man page and completions, in build/share/'
 	@echo 'make readme        the configuration table in the README'
 	@echo 'make lint          clang-format, clang-tidy, cppcheck'
 	@echo 'make work-table    the hooks of new cuda.h entry points'
@@ -293,6 +294,13 @@ lint:
 readme: $(CONF_DOC)
 	$(Q)$(PYTHON) tests/readme_table.py --write $(CONF_DOC)
 
+# Man page and completions come from what the commands' --help says.
+DOCS := $(B)/share/gpupool.1
+docs: $(DOCS)
+$(DOCS): $(wildcard scripts/*.py) $(CONF_DOC)
+	$(say) GEN $@
+	$(Q)$(PYTHON) scripts/gpupool_docs.py --to $(@D) --conf-tool $(CONF_DOC)
+
 format:
 	clang-format -i $(LINT_SRC) $(LINT_HDR)
 
@@ -306,7 +314,8 @@ PYTHON_DIR = $(shell $(PYTHON) -c 'import site, sys, sysconfig; \
 	found = [d for d in site.getsitepackages() if d.startswith(prefix)]; \
 	print(found[0] if found else prefix + "lib/python%s/site-packages" \
 	% sysconfig.get_python_version())' '$(PREFIX)')
-install: $(LIB) $(REPLAY) $(CONF_DOC)
+SHARE_DIRS := man/man1 bash-completion/completions zsh/site-functions fish/vendor_completions.d
+install: $(LIB) $(REPLAY) $(CONF_DOC) $(DOCS)
 	$(say) INSTALL '$(TO)/lib/libgpupool.so'
 	$(Q)mkdir -p '$(TO)/lib/gpupool' '$(TO)/bin'
 	$(Q)install -m 755 $(LIB) '$(TO)/lib/.libgpupool.so.new'
@@ -317,6 +326,12 @@ install: $(LIB) $(REPLAY) $(CONF_DOC)
 	$(Q)install -m 644 scripts/*.py '$(TO)/lib/gpupool/'
 	$(Q)install -m 755 $(CONF_DOC) '$(TO)/lib/gpupool/'
 	$(Q)install -m 755 scripts/gpupool '$(TO)/bin/gpupool'
+	$(say) INSTALL '$(TO)/share/man/man1/gpupool.1'
+	$(Q)mkdir -p $(addprefix '$(TO)/share/,$(addsuffix ',$(SHARE_DIRS)))
+	$(Q)install -m 644 $(DOCS) '$(TO)/share/man/man1/'
+	$(Q)install -m 644 $(B)/share/gpupool.bash '$(TO)/share/bash-completion/completions/gpupool'
+	$(Q)install -m 644 $(B)/share/_gpupool '$(TO)/share/zsh/site-functions/'
+	$(Q)install -m 644 $(B)/share/gpupool.fish '$(TO)/share/fish/vendor_completions.d/'
 	$(say) INSTALL '$(TO)/include/gpupool.h'
 	$(Q)mkdir -p '$(TO)/include' '$(DESTDIR)$(PYTHON_DIR)'
 	$(Q)install -m 644 shim/gpupool.h '$(TO)/include/'
@@ -331,6 +346,8 @@ install: $(LIB) $(REPLAY) $(CONF_DOC)
 uninstall:
 	$(say) REMOVE '$(TO)/lib/libgpupool.so'
 	$(Q)rm -f '$(TO)/lib/libgpupool.so' '$(TO)/bin/gpupool' '$(TO)/bin/gpupool-replay'
+	$(Q)rm -f '$(TO)/share/man/man1/gpupool.1' '$(TO)/share/bash-completion/completions/gpupool'
+	$(Q)rm -f '$(TO)/share/zsh/site-functions/_gpupool' '$(TO)/share/fish/vendor_completions.d/gpupool.fish'
 	$(Q)rm -f '$(TO)/include/gpupool.h' '$(DESTDIR)$(PYTHON_DIR)/gpupool.py'
 	$(Q)rm -rf '$(TO)/lib/gpupool'
 	$(if $(DESTDIR),,$(Q)ldconfig 2>/dev/null || true)

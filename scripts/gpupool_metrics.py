@@ -19,10 +19,9 @@ from gpupool_paths import Problem
 DESCRIPTION = """\
 Tell what your processes under gpupool hold, in Prometheus' text format:
 
-  gpupool metrics                                    once, on stdout
-  gpupool metrics --listen 127.0.0.1:9835            for Prometheus to scrape
-  gpupool metrics --textfile /var/lib/node_exporter/gpupool.prom --every 15
-                                                     for node_exporter
+  gpupool metrics                          once, on stdout
+  gpupool metrics --listen 127.0.0.1:9835  for Prometheus to scrape
+  gpupool metrics --textfile /srv/node_exporter/gpupool.prom --every 15
 """
 
 EPILOG = """\
@@ -286,15 +285,16 @@ def write_file(path, text):
 def build_parser():
     parser = argparse.ArgumentParser(
         prog='gpupool metrics', description=DESCRIPTION, epilog=EPILOG,
-        usage='gpupool metrics [--listen ADDRESS:PORT | --textfile PATH '
-              '[--every SECONDS]]',
+        usage='gpupool metrics [--listen ADDRESS:PORT | --textfile PATH]'
+              ' [options]',
         formatter_class=argparse.RawDescriptionHelpFormatter)
     where = parser.add_mutually_exclusive_group()
     where.add_argument('--listen', metavar='ADDRESS:PORT',
                        help='serve http://ADDRESS:PORT/metrics until stopped; '
                             'port 0: any that is free')
     where.add_argument('--textfile', metavar='PATH',
-                       help='write this file')
+                       help="write this file, for node_exporter's textfile "
+                            'collector')
     parser.add_argument('--every', metavar='SECONDS', type=float,
                         help='with --textfile: again and again')
     parser.add_argument('--openmetrics', action='store_true',

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what the tests need: cmocka, xz, binutils; valgrind (for the
-# instruction counts of `make bench`) where it can be had. Needs root or sudo,
-# and only when something is missing. A compiler, make, python3 and the CUDA
+# instruction counts of `make bench`) and tmux (for golden screens) where they
+# can be had. Needs root or sudo, and only when something is missing. Tests also
+# use prometheus, groff, zsh and fish if they are there. A compiler, make, python3 and the CUDA
 # headers are expected to be there already.
 set -eu
 
@@ -24,6 +25,7 @@ has xz || need="$need xz-utils"
 has readelf || need="$need binutils"
 want=
 has valgrind || want=valgrind
+has tmux || want="$want tmux"
 
 if ! has python3; then
 	echo 'gpupool: python3 is missing; please install it' >&2
@@ -68,5 +70,5 @@ if [ -n "$need" ]; then
 fi
 if [ -n "$want" ]; then
 	apt install -y --no-install-recommends $want 2>/dev/null ||
-		echo "gpupool: no $want: make bench counts no instructions"
+		echo "gpupool: no $want: some tests and counts are left out"
 fi

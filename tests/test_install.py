@@ -59,6 +59,17 @@ class Install(harness.CudaTest):
         self.assert_ok(result, 125)
         self.assertIn(b'memory_limit:x', result.err)
 
+    def test_the_man_page_and_completions(self):
+        share = os.path.join(self.prefix, 'share')
+        for name in ('man/man1/gpupool.1',
+                     'bash-completion/completions/gpupool',
+                     'zsh/site-functions/_gpupool',
+                     'fish/vendor_completions.d/gpupool.fish'):
+            with open(os.path.join(share, name)) as file:
+                self.assertIn('--limit'.replace(
+                    '--', r'\-\-' if name.endswith('.1') else
+                    '-l ' if name.endswith('.fish') else '--'), file.read())
+
     def test_uninstall(self):
         other = os.path.join(self.prefix, 'lib', 'libother.so')
         open(other, 'w').close()
