@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -38,13 +39,38 @@ void sim_uncharge(struct sim_device *device, uint64_t bytes)
 /* What this process made to be shared; guarded by sim.lock. */
 static struct sim_list shared = {&shared, &shared};
 
+/* The file's name says whose memory it is: card, and instance of it. */
+#define NAME "gpusim-%d-%d"
+
+/* The device of this process behind a descriptor; NULL: it sees no such. */
+static struct sim_device *device_behind(int fd)
+{
+	char path[64], name[128] = "";
+	int card, instance;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (readlink(path, name, sizeof(name) - 1) < 0 ||
+	    sscanf(name, "/memfd:" NAME, &card, &instance) != 2)
+		return NULL;
+	for (int i = 0; i < sim.devices; i++)
+		if (sim.device[i].card == card &&
+		    sim.device[i].instance == instance)
+			return &sim.device[i];
+	return NULL;
+}
+
 static bool contents(struct sim_phys *phys, bool shareable)
 {
+	char name[64];
+
 	if (!shareable) {
 		phys->at = sim_backing_take(phys->bytes);
 		return phys->at;
 	}
-	phys->fd = memfd_create("gpusim", MFD_CLOEXEC);
+	snprintf(name, sizeof(name), NAME,
+		 phys->device ? phys->device->card : -1,
+		 phys->device ? phys->device->instance : -1);
+	phys->fd = memfd_create(name, MFD_CLOEXEC);
 	if (phys->fd < 0 || ftruncate(phys->fd, (off_t)phys->bytes))
 		return false;
 	phys->at = mmap(NULL, phys->bytes, PROT_READ | PROT_WRITE,
@@ -112,6 +138,7 @@ static bool same_file(int fd, const struct stat *st)
 
 CUresult sim_phys_import(int fd, struct sim_phys **out)
 {
+	struct sim_device *device;
 	struct sim_phys *phys;
 	struct sim_list *l;
 	struct stat st;
@@ -127,14 +154,18 @@ CUresult sim_phys_import(int fd, struct sim_phys **out)
 		*out = phys;
 		return CUDA_SUCCESS;
 	}
+	device = device_behind(fd);
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
 	phys = calloc(1, sizeof(*phys));
 	if (!phys)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	phys->device = &sim.device[0];
+	phys->device = device;
 	phys->bytes = (uint64_t)st.st_size;
 	phys->refs = 1;
 	phys->prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
 	phys->prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	phys->prop.location.id = device->ordinal;
 	phys->prop.requestedHandleTypes =
 		CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 	phys->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
