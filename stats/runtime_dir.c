@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "stats/handoff.h"
 #include "stats/log.h"
 #include "stats/process_file.h"
 #include "stats/requests.h"
@@ -189,7 +190,8 @@ static void look(void *arg, int dir, const char *name)
 	struct found *found;
 	struct stat info;
 
-	if (gp_request_sweep(dir, name, sweep->self))
+	if (gp_request_sweep(dir, name, sweep->self) ||
+	    gp_handoff_sweep(dir, name, sweep->self))
 		return;
 	if (!gp_file_name_read(name, &parts) || strlen(name) >= GP_FILE_NAME ||
 	    sweep->n == MAX_FOUND)
