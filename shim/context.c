@@ -14,6 +14,7 @@
 #include "shim/capture.h"
 #include "shim/context.h"
 #include "shim/follow.h"
+#include "shim/ipc.h"
 #include "shim/libraries.h"
 #include "shim/overhead.h"
 #include "shim/pool_config.h"
@@ -359,6 +360,7 @@ void gp_context_gone(CUcontext handle)
 	pthread_mutex_unlock(&lock);
 	gone(match_handle, &handle);
 	gp_take_context_gone(handle, -1, gp_context_was_created);
+	gp_ipc_context_gone(handle, -1);
 	gp_overhead_gone(handle, -1);
 }
 
@@ -366,6 +368,7 @@ void gp_context_primary_gone(CUdevice device)
 {
 	gone(match_primary, &device);
 	gp_take_context_gone(NULL, device, gp_context_was_created);
+	gp_ipc_context_gone(NULL, device);
 	gp_overhead_gone(NULL, device);
 }
 

@@ -114,36 +114,3 @@ CUresult cuDestroyExternalMemory(CUexternalMemory memory)
 	gp_take_freed(known, (uintptr_t)memory, &entry, rc);
 	return rc;
 }
-
-/* Another process took this memory; here it is told of, and not counted against
- * the limit. */
-CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *address, CUipcMemHandle handle,
-			       unsigned flags)
-{
-	const struct gp_real *real = gp_real();
-	CUresult rc = real->cuIpcOpenMemHandle_v2(address, handle, flags);
-	struct gp_foreign entry = {
-		.kind = GP_KIND_external, .refs = 1, .device = -1};
-	CUdeviceptr base;
-	size_t bytes;
-
-	if (gp_room_made(rc))
-		rc = real->cuIpcOpenMemHandle_v2(address, handle, flags);
-	if (rc == CUDA_SUCCESS && gp_active() &&
-	    real->cuMemGetAddressRange_v2(&base, &bytes, *address) ==
-		    CUDA_SUCCESS) {
-		entry.bytes = bytes;
-		gp_take_enter(*address, &entry);
-	}
-	return rc;
-}
-
-CUresult cuIpcCloseMemHandle(CUdeviceptr address)
-{
-	struct gp_foreign entry;
-	bool known = gp_take_out(address, &entry);
-	CUresult rc = gp_real()->cuIpcCloseMemHandle(address);
-
-	gp_take_freed(known, address, &entry, rc);
-	return rc;
-}

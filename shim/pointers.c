@@ -15,17 +15,18 @@
 #include "pool/pool.h"
 #include "shim/context.h"
 #include "shim/driver_impl.h"
+#include "shim/ipc.h"
 #include "shim/state.h"
 
 /* In the first pages, where nothing ever is. */
 #define NOBODYS ((CUdeviceptr)4096)
 
-/* One of gpupool's allocations. */
+/* One of gpupool's allocations, or another process's that was opened here. */
 struct range {
-	struct gp_pool *pool;
+	struct gp_pool *pool; /* NULL: another process's */
 	CUcontext context;
-	CUdevice device;
 	uint64_t base, bytes;
+	uint64_t id; /* of the latter */
 };
 
 enum whose {
@@ -34,13 +35,29 @@ enum whose {
 	DEAD,   /* the pool's, and nothing there */
 };
 
+static enum whose look_opened(CUdeviceptr address, struct range *range)
+{
+	struct gp_ipc_range opened;
+
+	if (!gp_ipc_find(address, &opened))
+		return gp_ipc_is_mapped(address) ? DEAD : OTHERS;
+	range->pool = NULL;
+	range->context = opened.context;
+	range->base = opened.base;
+	range->bytes = opened.bytes;
+	range->id = opened.id;
+	return LIVE;
+}
+
 static enum whose look(CUdeviceptr address, struct range *range)
 {
 	struct gp_pool *pool = gp_pool_of(address);
 	const struct gp_context *context;
 
-	if (!pool || !gp_running())
+	if (!gp_running())
 		return OTHERS;
+	if (!pool)
+		return look_opened(address, range);
 	if (gp_pool_find(pool, address, &range->base, &range->bytes))
 		return DEAD;
 	context = gp_context_of_pool(pool);
@@ -48,7 +65,6 @@ static enum whose look(CUdeviceptr address, struct range *range)
 		return DEAD;
 	range->pool = pool;
 	range->context = context->cuda.context;
-	range->device = context->cuda.device;
 	return LIVE;
 }
 
@@ -61,8 +77,11 @@ static bool has_context(void)
 
 bool gp_is_our_memory(CUdeviceptr address, size_t bytes)
 {
-	return gp_running() && (gp_pool_of(address) ||
-				(bytes && gp_pool_of(address + bytes - 1)));
+	CUdeviceptr last = bytes ? address + bytes - 1 : address;
+
+	return gp_running() &&
+	       (gp_pool_of(address) || gp_pool_of(last) ||
+		gp_ipc_is_mapped(address) || gp_ipc_is_mapped(last));
 }
 
 /* ---- ranges ------------------------------------------------------------------- */
@@ -127,17 +146,19 @@ static CUresult tell(CUpointer_attribute attribute, void *data,
 		put_word(data, (uintptr_t)range->context);
 		break;
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-		if (gp_pool_sync_memops(range->pool, range->base, &sync))
+		if (range->pool &&
+		    gp_pool_sync_memops(range->pool, range->base, &sync))
 			return CUDA_ERROR_INVALID_VALUE;
 		put_truth(data, sync);
 		break;
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-		if (gp_pool_id(range->pool, range->base, &id))
+		id = range->id;
+		if (range->pool && gp_pool_id(range->pool, range->base, &id))
 			return CUDA_ERROR_INVALID_VALUE;
 		put_word(data, id);
 		break;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-		put_truth(data, true);
+		put_truth(data, range->pool != NULL);
 		break;
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
 		put_word(data, range->base);
@@ -243,7 +264,7 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
 	struct range range;
 	enum whose whose = look(address, &range);
 
-	if (whose == LIVE && value &&
+	if (whose == LIVE && range.pool && value &&
 	    attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && has_context())
 		return set_sync(address, &range, *(const unsigned *)value != 0);
 	return gp_real()->cuPointerSetAttribute(

@@ -16,6 +16,7 @@
 
 #include "conf/conf.h"
 #include "shim/hooks.h"
+#include "shim/ipc.h"
 #include "shim/keeper.h"
 #include "shim/ledger.h"
 #include "shim/names.h"
@@ -255,6 +256,7 @@ static void at_exit(void)
 	} else {
 		write_last();
 	}
+	gp_ipc_end();
 	gp_file_end();
 	errno = saved;
 }

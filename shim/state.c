@@ -15,6 +15,7 @@
 
 #include "conf/conf.h"
 #include "shim/devices.h"
+#include "shim/ipc.h"
 #include "shim/ledger.h"
 #include "shim/program.h"
 #include "shim/reporter.h"
@@ -140,6 +141,8 @@ static void after_fork_in_child(void)
 {
 	__atomic_store_n(&gp_phase_now, GP_OFF, __ATOMIC_RELAXED);
 	gp_work_watch(false);
+	gp_ipc_forget();
+	gp_ipc_forget_imports();
 	gp_file_forget();
 }
 
