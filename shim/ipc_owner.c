@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -25,6 +24,7 @@
 #include "pool/notes.h"
 #include "pool/pool.h"
 #include "shim/context.h"
+#include "shim/keeper.h"
 #include "shim/reporter.h"
 #include "shim/state.h"
 #include "stats/log.h"
@@ -286,26 +286,6 @@ static void *run(void *arg)
 	return NULL;
 }
 
-static int start_thread(void)
-{
-	sigset_t all, before;
-	pthread_attr_t attr;
-	pthread_t thread;
-	int rc;
-
-	sigfillset(&all);
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, 256u << 10);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&thread, &attr, run, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attr);
-	if (!rc)
-		pthread_setname_np(thread, "gpupool-ipc");
-	return -rc;
-}
-
 static int start(void)
 {
 	struct gp_process_id self;
@@ -322,12 +302,11 @@ static int start(void)
 	rc = gp_handoff_listen(gp_file_dir(), &own_name, &listener);
 	if (rc)
 		return rc;
-	rc = start_thread();
-	if (rc) {
-		gp_handoff_close(&listener);
-		gp_handoff_unlink(gp_file_dir(), &own_name);
-	}
-	return rc;
+	if (gp_thread_start(run, "gpupool-ipc", "sharing memory"))
+		return 0;
+	gp_handoff_close(&listener);
+	gp_handoff_unlink(gp_file_dir(), &own_name);
+	return -EAGAIN;
 }
 
 static bool serves(void)
