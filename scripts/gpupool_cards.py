@@ -1,5 +1,6 @@
 """The machine's cards as nvidia-smi tells them, where it is there."""
 import collections
+import os
 import shutil
 import subprocess
 import threading
@@ -10,6 +11,13 @@ MIB = 1 << 20
 LIMIT_S = 5.0  # it hangs when the driver does
 
 Card = collections.namedtuple('Card', 'index uuid name total used')
+
+
+def has_card():
+    """Whether device files of NVIDIA's are there: of a PC, under WSL, of a
+    Jetson."""
+    return any(map(os.path.exists, ('/dev/nvidiactl', '/dev/dxg',
+                                    '/dev/nvmap')))
 
 
 def plain_uuid(text):

@@ -80,6 +80,7 @@ def findings(options):
 def main(argv):
     options = gpupool_run.parse(build_parser(), argv)
     options.limit = options.report = None
+    options.uncached = False
     if not 0 <= options.seconds <= 86400:
         raise Problem('--seconds %g: accepted are 0 to 86400'
                       % options.seconds, 2)

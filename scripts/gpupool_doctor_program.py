@@ -272,8 +272,7 @@ def judge_torch(seen):
             os.environ.get('PYTORCH_NO_CUDA_MEMORY_CACHING') != '1':
         yield Finding('program', NOTE, 'PyTorch has a cache of its own, so '
                       'that gpupool sees its large segments only',
-                      'PYTORCH_NO_CUDA_MEMORY_CACHING=1 lets gpupool serve '
-                      'every tensor')
+                      'gpupool run --uncached lets it serve every tensor')
     yield from conflicts.check_loaded(paths)
 
 

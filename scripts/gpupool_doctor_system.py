@@ -13,6 +13,7 @@ import tempfile
 import gpupool_ledger
 import gpupool_run
 import gpupool_settings
+from gpupool_cards import has_card
 from gpupool_elf_needs import Needs
 from gpupool_finding import NOTE, OK, TODO, Finding
 from gpupool_paths import HERE, Problem, find_simulator, runtime_dir
@@ -87,13 +88,6 @@ def kernel_driver():
                  and '.' in word), 'unknown')
 
 
-def has_card():
-    """Whether device files of NVIDIA's are there: of a PC, under WSL, of a
-    Jetson."""
-    return any(map(os.path.exists, ('/dev/nvidiactl', '/dev/dxg',
-                                    '/dev/nvmap')))
-
-
 def check_permissions():
     """The device files, where there are any."""
     nodes = sorted(glob.glob('/dev/nvidia[0-9]*')) + [
@@ -121,7 +115,7 @@ def run_probe(options, library, directory):
     """What gpupool_probe.py found under the preload: (dict, calls arrived,
     stderr)."""
     class Plain:
-        sim, conf, limit, report = options.sim, [], None, None
+        sim, conf, limit, report, uncached = options.sim, [], None, None, False
 
     with tempfile.NamedTemporaryFile(prefix='proof-', dir=directory,
                                      mode='r') as proof:

@@ -36,10 +36,12 @@ the library is in it and calls arrive there is checked. Signals are passed on.
   gpupool run -- python3 train.py
   gpupool run --limit 50% -- ./program ARGS    at most half of each card
   gpupool run --report /tmp/reports -- ...     what it held, when it ended
+  gpupool run --uncached -- python3 train.py   PyTorch, every tensor
   gpupool run --sim -- ./program               without a card
 """
 
 EPILOG = """\
+While it runs, `gpupool top` shows it; `gpupool ctl PID report` writes a report.
 `gpupool options` lists all settings.
 
 exit status: the program's; 125 if gpupool itself failed or a limit among the
@@ -60,6 +62,10 @@ def add_options(parser):
     parser.add_argument('--limit', metavar='SIZE|N%',
                         help='the most that the program may take of each '
                              'device: 8GiB, or a share of it as 50%%')
+    parser.add_argument('--uncached', action='store_true',
+                        help="switch PyTorch's own cache off, so that gpupool "
+                             'serves every tensor; torch.cuda.memory_* then '
+                             'read 0, `import gpupool` has the same')
     parser.add_argument('--report', metavar='DIR',
                         help='where reports go; made if missing')
     parser.add_argument('--lib', metavar='FILE',
@@ -108,6 +114,8 @@ def environment(options, library):
         env['LD_LIBRARY_PATH'] = join_list(
             ':', plain_path(find_simulator(library)),
             env.get('LD_LIBRARY_PATH', ''))
+    if options.uncached:
+        env['PYTORCH_NO_CUDA_MEMORY_CACHING'] = '1'
     conf = join_list(',', *map(gpupool_settings.absolute, [
         env.get('GPUPOOL_CONF', '')] + options.conf))
     if options.limit:
@@ -249,6 +257,28 @@ def end_as(status):
     return 128 + number
 
 
+def hint(watch, program, library):
+    """A word for who tries a CUDA program where there is no card."""
+    from gpupool_cards import has_card
+    if has_card() or not (watch.wants_card or mentions_cuda(program)):
+        return None
+    try:
+        find_simulator(library)
+    except Problem:
+        return 'there is no NVIDIA card here'
+    return ('there is no NVIDIA card here; gpupool run --sim -- PROGRAM uses '
+            'a simulated one')
+
+
+def mentions_cuda(path):
+    """Whether a program needs or opens CUDA's libraries."""
+    try:
+        with open(path, 'rb') as file:
+            return b'libcuda' in file.read(1 << 26)
+    except OSError:
+        return False
+
+
 def run(options, extra_env=None):
     """Run options.command. Returns its wait status."""
     if not options.command:
@@ -258,6 +288,9 @@ def run(options, extra_env=None):
     check_program(program, library)
     env = environment(options, library)
     settings = gpupool_settings.check(library, env.get('GPUPOOL_CONF'))
+    if options.uncached:
+        say('--uncached: torch.cuda.memory_allocated() and its like read 0; '
+            '`import gpupool` has the same functions')
     env.update(extra_env or {})
     with tempfile.NamedTemporaryFile(prefix='proof-', dir=runtime_dir(),
                                      mode='r') as proof:
@@ -274,6 +307,8 @@ def run(options, extra_env=None):
             stop(pid)
             raise
         note = watch.verdict(gpupool_settings.is_off(settings))
+        if not note and not options.sim and not watch.called():
+            note = hint(watch, program, library)
     if note:
         say(note)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -7,6 +7,9 @@ import re
 from gpupool_paths import Problem
 
 GRACE_S = 5.0     # a loaded machine may take this long to load libraries
+# Of programs that use a card if there is one.
+WANTS_CARD = re.compile(r'/lib(cudart|cublas|cudnn|nccl|torch_cuda|c10_cuda)'
+                        r'[^/\n]*\.so')
 QUICK_S = 0.005   # at first, so that short programs are seen as well
 SLOW_S = 2.0
 
@@ -24,6 +27,7 @@ class Watch:
         self.clock = clock
         self.start = clock()
         self.checked = False  # the program itself: the library is mapped
+        self.wants_card = False
         self.cuda = {}        # pid that maps libcuda.so: has the library?
 
     def pause(self):
@@ -39,6 +43,8 @@ class Watch:
             if pid in self.cuda:
                 continue
             maps = read_maps(pid)
+            if maps and WANTS_CARD.search(maps):
+                self.wants_card = True
             if maps and re.search(r'/libcuda\.so', maps):
                 self.cuda[pid] = self.is_mapped(maps)
 

@@ -221,6 +221,30 @@ class Preload(RunTest):
         self.assert_ok(result, 125)
         self.assertIn(b'memory_limit', result.err)
 
+    def test_uncached(self):
+        result = self.gpupool('--uncached', '--', 'sh', '-c',
+                              'echo $PYTORCH_NO_CUDA_MEMORY_CACHING')
+        self.assertEqual(result.out, b'1\n')
+        self.assertIn(b'import gpupool', result.err)
+
+    @unittest.skipIf(os.path.exists('/dev/nvidiactl'), 'there is a card here')
+    def test_no_card(self):
+        """One line says so, if the program wants one."""
+        churn = os.path.join(self.build.path, 'examples', 'churn')
+        result = self.gpupool('--', churn)
+        self.assertNotEqual(result.status, 0)
+        self.assertIn(b'--sim', result.err)
+        result = self.gpupool('--sim', '--', churn, '--ops', '100')
+        self.assert_ok(result)
+        self.assertNotIn(b'--sim', result.err)
+        # A script by what it has loaded.
+        result = self.gpupool(
+            '--', sys.executable, '-c', 'import ctypes, time; ctypes.CDLL(%r);'
+            'time.sleep(0.5)' % os.path.join(self.build.sim,
+                                             'libcudart.so.13'),
+            env=self.env(LD_LIBRARY_PATH='/nowhere'))
+        self.assertIn(b'--sim', result.err)
+
     def test_library_missing(self):
         result = self.gpupool('--', 'true', lib='/no/such/lib.so')
         self.assert_ok(result, 125)
