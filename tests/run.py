@@ -246,6 +246,18 @@ def summary(outcomes, seconds):
     return 1 if count[FAIL] or not outcomes else 0
 
 
+def timed(job):
+    """A job's outcomes, and the seconds it took."""
+    start = time.monotonic()
+    outcomes = job()
+    return outcomes, time.monotonic() - start
+
+
+def print_longest(times):
+    for seconds, name in sorted(times, reverse=True)[:12]:
+        print('%6.1f s  %s' % (seconds, name))
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -254,6 +266,8 @@ def main():
     parser.add_argument('--fuzz-long', action='store_true',
                         help='only the fuzzers, with many operations')
     parser.add_argument('--jobs', type=int, default=2)
+    parser.add_argument('--times', action='store_true',
+                        help='also print which took longest')
     parser.add_argument('--module', help=argparse.SUPPRESS)
     parser.add_argument('names', nargs='*',
                         help='only tests whose KIND/NAME contains one of these')
@@ -266,16 +280,22 @@ def main():
     if not jobs:
         print('no test matches; build them with `make test`', file=sys.stderr)
     start = time.monotonic()
-    outcomes = []
+    outcomes, times = [], []
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         for future in concurrent.futures.as_completed(
-                [pool.submit(job) for job in jobs]):
-            for outcome in future.result():
+                [pool.submit(timed, job) for job in jobs]):
+            found, seconds = future.result()
+            if found:
+                times.append((seconds, ' '.join(
+                    found[0].name.split('.')[0].split()[:1])))
+            for outcome in found:
                 outcomes.append(outcome)
                 if outcome.status == FAIL:
                     print('FAILED %s: %s' % (outcome.name, outcome.detail),
                           flush=True)
     outcomes.sort(key=lambda o: o.name)
+    if args.times:
+        print_longest(times)
     return summary(outcomes, time.monotonic() - start)
 
 
