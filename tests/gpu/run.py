@@ -22,6 +22,7 @@ import machine
 import limit_cases
 import order_cases
 import reports
+import share_cases
 import stack_cases
 from case import Context, compare, pair
 from common import Run
@@ -258,11 +259,12 @@ CASES = [("c-static", c_static), ("c-shared", c_shared),
          ("streams-shared", streams_shared), ("usr1", usr1),
          ("handler-before", handler_before), ("handler-after", handler_after),
          ("install", install)] + order_cases.CASES + limit_cases.CASES + \
-        stack_cases.CASES
+        stack_cases.CASES + share_cases.CASES
 
 
 # Those that fill the card: nothing else may run meanwhile.
-WANT_THE_CARD = ("limit-two", "limit-workspace", "limit-nccl")
+WANT_THE_CARD = ("limit-two", "limit-workspace", "limit-nccl",
+                 "neighbours")
 
 
 # ---- running them ------------------------------------------------------------
