@@ -9,7 +9,11 @@
  *
  *   pool-fuzz --ops N --seed S [--memory MIB] [--check N]
  *             [--threads T] [--segments] [--policy keep|decay|none]
- *             [--faults P]
+ *             [--faults P] [--crowded]
+ *
+ * --crowded: others take most of the device and give it back all the time, the
+ * pool grows by more than it needs, and every driver call takes its time, so
+ * that other threads run meanwhile.
  *
  * With none of the options of the last two lines the operations are divided
  * among several kinds of runs.
@@ -17,6 +21,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,8 +30,11 @@
 #include "pool/pool.h"
 #include "tests/support/model_driver.h"
 
-#define SLOTS  400
-#define SHARED 64
+#define SLOTS   400
+#define SHARED  64
+
+/* Of a crowded device: by the model's clock, ns. */
+#define CALL_NS 20000000ull
 
 struct allocation {
 	uint64_t va, bytes, tag;
@@ -45,6 +53,7 @@ static struct {
 	unsigned threads;
 	double faults;
 	bool segments;
+	bool crowded;
 	enum gp_cache_policy policy;
 	bool one; /* a kind of run was asked for: only that */
 } options = {
@@ -239,6 +248,22 @@ static void compare_stats(void)
 		    (unsigned long long)bytes);
 }
 
+/* What others leave us at the moment: seldom everything. */
+static uint64_t crowded_total(struct worker *w)
+{
+	uint64_t all = options.memory << 20;
+
+	return below(w, 4) ? all / 4 + below(w, all / 2) : all;
+}
+
+/* In every driver call of a crowded device, with no lock held. */
+static void linger(void *arg, enum model_call call)
+{
+	(void)call;
+	model_advance(arg, CALL_NS);
+	sched_yield();
+}
+
 static void step(struct worker *w)
 {
 	struct allocation *a = &w->slots[below(w, SLOTS)];
@@ -253,7 +278,9 @@ static void step(struct worker *w)
 		gp_pool_tick(pool);
 		break;
 	case 2:
-		if (options.threads == 1)
+		if (options.crowded)
+			model_set_total(model, crowded_total(w));
+		else if (options.threads == 1)
 			model_set_capturing(model, below(w, 4) == 0);
 		break;
 	case 3:
@@ -300,6 +327,7 @@ static void finish(void)
 
 	model_set_capturing(model, false);
 	model_fail_randomly(model, 0, 0);
+	model_set_hook(model, NULL, NULL);
 	check_pool();
 	compare_stats();
 	for (unsigned i = 0; i < options.threads; i++)
@@ -326,13 +354,14 @@ static void finish(void)
 
 static void report(void)
 {
-	printf("pool-fuzz: %llu operations, seed %llu, %u threads%s%s: clean "
+	printf("pool-fuzz: %llu operations, seed %llu, %u threads%s%s%s: clean "
 	       "(%llu allocations, %llu hits, %llu refused, %llu remaps, "
 	       "%llu set aside)\n",
 	       (unsigned long long)options.ops,
 	       (unsigned long long)options.seed, options.threads,
 	       options.segments ? ", segments" : "",
 	       options.faults > 0 ? ", faults" : "",
+	       options.crowded ? ", crowded" : "",
 	       (unsigned long long)totals.num_alloc_calls,
 	       (unsigned long long)totals.num_hits,
 	       (unsigned long long)totals.num_ooms,
@@ -355,6 +384,10 @@ static void run(void)
 	gp_pool_config_init(&pool_config);
 	pool_config.cache_policy = options.policy;
 	pool_config.expandable_segments = !options.segments;
+	if (options.crowded) {
+		pool_config.growth_factor = 1.5;
+		model_set_hook(model, linger, model);
+	}
 	if (gp_pool_create(&driver, &pool_config, &pool))
 		die("no pool");
 	model_fail_randomly(model, options.faults, options.seed);
@@ -391,14 +424,18 @@ static void run_kinds(void)
 		enum gp_cache_policy policy;
 		double faults;
 		uint64_t memory; /* parts of options.memory */
+		bool crowded;
 	} kinds[] = {
-		{1, false, GP_CACHE_DECAY, 0, 1},
-		{1, false, GP_CACHE_KEEP, 0.02, 1},
-		{4, false, GP_CACHE_DECAY, 0, 1},
-		{4, false, GP_CACHE_KEEP, 0.01, 3},
-		{1, false, GP_CACHE_NONE, 0.02, 1},
-		{1, true, GP_CACHE_DECAY, 0.02, 1},
-		{4, true, GP_CACHE_KEEP, 0, 1},
+		{1, false, GP_CACHE_DECAY, 0, 1, false},
+		{1, false, GP_CACHE_KEEP, 0.02, 1, false},
+		{4, false, GP_CACHE_DECAY, 0, 1, false},
+		{4, false, GP_CACHE_KEEP, 0.01, 3, false},
+		{1, false, GP_CACHE_NONE, 0.02, 1, false},
+		{1, true, GP_CACHE_DECAY, 0.02, 1, false},
+		{4, true, GP_CACHE_KEEP, 0, 1, false},
+		{4, false, GP_CACHE_KEEP, 0, 1, true},
+		{3, false, GP_CACHE_DECAY, 0.03, 1, true},
+		{2, true, GP_CACHE_KEEP, 0.02, 1, true},
 	};
 	const size_t n = sizeof(kinds) / sizeof(kinds[0]);
 	const uint64_t memory = options.memory;
@@ -409,6 +446,7 @@ static void run_kinds(void)
 		options.segments = kinds[i].segments;
 		options.policy = kinds[i].policy;
 		options.faults = kinds[i].faults;
+		options.crowded = kinds[i].crowded;
 		options.memory = memory / kinds[i].memory;
 		run();
 	}
@@ -431,6 +469,7 @@ static const struct option long_options[] = {
 	{"threads", required_argument, NULL, 't'},
 	{"memory", required_argument, NULL, 'm'},
 	{"segments", no_argument, NULL, 'g'},
+	{"crowded", no_argument, NULL, 'w'},
 	{"policy", required_argument, NULL, 'p'},
 	{"faults", required_argument, NULL, 'f'},
 	{"check", required_argument, NULL, 'c'},
@@ -459,6 +498,10 @@ int main(int argc, char **argv)
 		case 'g':
 			options.one = true;
 			options.segments = true;
+			break;
+		case 'w':
+			options.one = true;
+			options.crowded = true;
 			break;
 		case 'p':
 			options.one = true;

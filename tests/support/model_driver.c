@@ -163,6 +163,12 @@ static uint64_t random_next(struct model *m)
 	return m->random;
 }
 
+static bool takes_memory(enum model_call call)
+{
+	return call == MODEL_CREATE || call == MODEL_MAP ||
+	       call == MODEL_SET_ACCESS || call == MODEL_SEGMENT_ALLOC;
+}
+
 /* Counts the call, locks the model; the error to answer with, or 0. */
 static int enter(struct model *m, enum model_call call)
 {
@@ -181,7 +187,8 @@ static int enter(struct model *m, enum model_call call)
 	}
 	if (!error && m->fail_probability > 0 &&
 	    (double)(random_next(m) >> 11) * 0x1p-53 < m->fail_probability)
-		error = -EIO;
+		error = takes_memory(call) && random_next(m) >> 40 & 1 ? -ENOMEM
+								       : -EIO;
 	return error;
 }
 

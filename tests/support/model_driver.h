@@ -83,7 +83,8 @@ void model_advance(struct model *model, uint64_t ns);
  * nothing; n = 0 switches it off. */
 void model_fail(struct model *model, enum model_call call, uint64_t n,
 		int error);
-/* Each call fails with this probability, by a generator of this seed. */
+/* Each call fails with this probability, by a generator of this seed: with -EIO
+ * or, where it takes memory, -ENOMEM. */
 void model_fail_randomly(struct model *model, double probability,
 			 uint64_t seed);
 
