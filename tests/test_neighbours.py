@@ -241,7 +241,8 @@ class Kills(FilesTest):
 
     # More than fits, so that each asks the other all the time.
     SIM = 'memory:320MiB,context:4MiB,shared:%s'
-    CHURN = ['1', str(24 * MIB), '80']
+    THREADS = 2
+    CHURN = [str(THREADS), str(24 * MIB), '40']
 
     def start_churn(self, name):
         progress = os.path.join(self.dir, name)
@@ -263,7 +264,8 @@ class Kills(FilesTest):
         self.fail('no room for a context')
 
     def steps(self, progress):
-        return sum(p[0] for p in files.read_progress(progress, 1))
+        return sum(p[0]
+                   for p in files.read_progress(progress, self.THREADS))
 
     def said(self, proc):
         """What one that is gone had to say."""
