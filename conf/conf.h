@@ -55,9 +55,14 @@ enum gp_conf_stacks {
 	GP_CONF_STACKS_ALL,    /* and of every allocation */
 };
 
-#define GP_CONF_DIVISIONS 16
-#define GP_CONF_ONLY_SIZE 512 /* patterns of program names, with a NUL */
-#define GP_CONF_DEVICES   64  /* devices above share the last one's slot */
+/* What reports are written as. */
+#define GP_CONF_FORMAT_TEXT 1u
+#define GP_CONF_FORMAT_JSON 2u
+
+#define GP_CONF_NAME_SIZE   128 /* pattern of a report's name, with a NUL */
+#define GP_CONF_DIVISIONS   16
+#define GP_CONF_ONLY_SIZE   512 /* patterns of program names, with a NUL */
+#define GP_CONF_DEVICES     64  /* devices above share the last one's slot */
 
 struct gp_conf {
 	bool enabled;                 /* False: as if not preloaded */
@@ -65,8 +70,11 @@ struct gp_conf {
 	char only[GP_CONF_ONLY_SIZE]; /* gp_conf_is_for() */
 	enum gp_backend backend;
 	char report_dir[PATH_MAX]; /* "" = where the program was started */
-	int report_signal;         /* signal number, 0 = none */
-	bool check;                /* pool_check() after every step */
+	char report_name[GP_CONF_NAME_SIZE]; /* a pattern: %p %e %h %r %t */
+	unsigned report_format;              /* GP_CONF_FORMAT_ bits, not 0 */
+	double warn_at;    /* share of what it may take; 0: off */
+	int report_signal; /* signal number, 0 = none */
+	bool check;        /* pool_check() after every step */
 
 	/* the pool's; sizes in bytes */
 	bool expandable_segments;

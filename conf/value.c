@@ -272,6 +272,10 @@ int gp_conf_read(const struct gp_conf_row *row, struct gp_span value,
 		return error;
 	case GP_TYPE_PATH:
 		return gp_path_read(value, field);
+	case GP_TYPE_NAME:
+		return gp_name_read(value, field);
+	case GP_TYPE_FORMATS:
+		return gp_formats_read(value, field);
 	case GP_TYPE_SIGNAL:
 		return gp_signal_read(value, field);
 	case GP_TYPE_COUNT:
@@ -339,6 +343,12 @@ static void print_field(const struct gp_conf_row *row,
 		break;
 	case GP_TYPE_PATH:
 		gp_path_print(field, buf, size);
+		break;
+	case GP_TYPE_NAME:
+		snprintf(buf, size, "%s", (const char *)field);
+		break;
+	case GP_TYPE_FORMATS:
+		gp_formats_print(*(const unsigned *)field, buf, size);
 		break;
 	case GP_TYPE_SIGNAL:
 		gp_signal_print(*(const int *)field, buf, size);

@@ -35,6 +35,8 @@ struct gp_span gp_span_trim(struct gp_span span);
 	X(BARRIER, enum gp_conf_barrier)                                    \
 	X(STACKS, enum gp_conf_stacks)                                      \
 	X(PATH, char[PATH_MAX])                                             \
+	X(NAME, char[GP_CONF_NAME_SIZE])                                    \
+	X(FORMATS, unsigned)                                                \
 	X(SIGNAL, int)      /* number, 0 = none */                          \
 	X(COUNT, uint64_t)  /* a whole number */                            \
 	X(MS, uint64_t)     /* milliseconds; bare, ms or s */               \
@@ -102,6 +104,12 @@ int gp_ms_read(struct gp_span text, uint64_t *ms);
 int gp_double_read(struct gp_span text, double *number);
 void gp_size_print(uint64_t bytes, char *buf, size_t size);
 void gp_double_print(double number, char *buf, size_t size);
+
+/* conf/report.c: a pattern of a report's name, GP_CONF_NAME_SIZE bytes, cleared
+ * behind it; and a list of formats. */
+int gp_name_read(struct gp_span text, char *name);
+int gp_formats_read(struct gp_span text, unsigned *set);
+void gp_formats_print(unsigned set, char *buf, size_t size);
 
 /* conf/signals.c */
 int gp_signal_read(struct gp_span text, int *number);

@@ -16,6 +16,7 @@
 #include "shim/libraries.h"
 #include "shim/reporter.h"
 #include "shim/state.h"
+#include "shim/warn.h"
 #include "stats/bell.h"
 #include "stats/log.h"
 #include "stats/process_file.h"
@@ -111,6 +112,7 @@ static void tick(unsigned ticks)
 {
 	gp_libraries_tick();
 	gp_context_tick();
+	gp_warn_tick();
 	gp_file_beat();
 	if (ticks % LEDGER_TICKS == 0)
 		gp_ledger_update();

@@ -26,8 +26,11 @@
 #include "shim/names.h"
 #include "shim/stacks.h"
 #include "shim/state.h"
+#include "stats/emit.h"
 #include "stats/format.h"
 #include "stats/log.h"
+#include "stats/process_file.h"
+#include "stats/runtime_dir.h"
 
 /* Rank: below the start, above the contexts' lock. Guards the statics here.
  * Never taken by a signal handler. */
@@ -192,6 +195,18 @@ static void tell_summary(const struct gp_report *report, const char *path)
 			     o, path);
 }
 
+static void tell_warning(const struct gp_report *report, const char *path)
+{
+	uint64_t tenths = gp_percent(report->warn_used, report->warn_of);
+	char of[32], percent[32];
+
+	gp_note("device %d: %s %% of the %s that this process may take are in "
+		"use; report %s",
+		report->warn_device,
+		gp_format_tenths(tenths, percent, sizeof(percent)),
+		gp_format_bytes(report->warn_of, of, sizeof(of)), path);
+}
+
 /* The first sentence of the answer. */
 static void tell_oom(const struct gp_report *report, const char *path)
 {
@@ -215,6 +230,8 @@ static void tell_written(const struct gp_report *report, int rc,
 			path, strerror(-rc));
 	else if (report->reason == GP_REPORT_EXIT)
 		tell_summary(report, path);
+	else if (report->reason == GP_REPORT_WARN)
+		tell_warning(report, path);
 	else if (report->reason == GP_REPORT_OOM)
 		tell_oom(report, path);
 	else
@@ -233,6 +250,59 @@ static void report_dir(char *dir, size_t size)
 			 *wanted ? "/" : "", wanted);
 }
 
+/* The reports' names. Written at start, then constant. */
+static char base[GP_REPORT_BASE];
+
+void gp_report_names_start(void)
+{
+	static const char *const ranks[] = {"RANK", "SLURM_PROCID",
+					    "OMPI_COMM_WORLD_RANK", "PMI_RANK",
+					    "LOCAL_RANK"};
+	char exe[256] = "", host[HOST_NAME_MAX + 1] = "";
+	struct gp_report_words words = {
+		.exe = exe,
+		.pid = gp_owner_pid(),
+		.host = host,
+		.unix_ns = gp_start_time(),
+	};
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+	if (n < 0)
+		strcpy(exe, "unknown");
+	gethostname(host, sizeof(host) - 1);
+	for (size_t i = 0; i < sizeof(ranks) / sizeof(*ranks) && !words.rank;
+	     i++)
+		words.rank = getenv(ranks[i]);
+	gp_report_name(gp_settings()->report_name, &words, base);
+}
+
+/* The directory cannot be written: the runtime directory is there. True: that
+ * was told. */
+static bool write_elsewhere(const struct gp_report *report, int *rc,
+			    char *written, size_t size)
+{
+	static char path[2 * PATH_MAX + 64]; /* under report_lock */
+	const struct gp_conf *conf = gp_settings();
+	int dir;
+
+	if (!*gp_file_dir() ||
+	    gp_report_write(report, gp_file_dir(), path, sizeof(path)))
+		return false;
+	gp_warn("cannot write %s: %s (report_dir sets the directory); the "
+		"report is %s",
+		written, strerror(-*rc), path);
+	snprintf(written, size, "%s", path);
+	*rc = 0;
+	dir = gp_runtime_dir_reopen(gp_file_dir());
+	if (dir >= 0) {
+		gp_report_keep(
+			dir, 2 * (conf->keep_reports ? conf->keep_reports : 1),
+			conf->keep_reports_size);
+		close(dir);
+	}
+	return true;
+}
+
 int gp_write_report(const struct gp_report_about *about, char *path,
 		    size_t path_size)
 {
@@ -248,9 +318,15 @@ int gp_write_report(const struct gp_report_about *about, char *path,
 	report.has_oom_stack = about->stack != NULL;
 	if (about->stack)
 		report.oom_stack = *about->stack;
+	report.warn_device = about->warn_device;
+	report.warn_used = about->warn_used;
+	report.warn_of = about->warn_of;
+	memcpy(report.base, base, sizeof(report.base));
+	report.formats = gp_settings()->report_format;
 	report_dir(dir, sizeof(dir));
 	rc = gp_report_write(&report, dir, written, sizeof(written));
-	tell_written(&report, rc, written);
+	if (!rc || !write_elsewhere(&report, &rc, written, sizeof(written)))
+		tell_written(&report, rc, written);
 	if (path)
 		snprintf(path, path_size, "%s", written);
 	pthread_mutex_unlock(&report_lock);

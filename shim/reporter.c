@@ -26,12 +26,14 @@
 #include "shim/stacks.h"
 #include "shim/state.h"
 #include "shim/tracer.h"
+#include "shim/warn.h"
 #include "stats/bell.h"
 #include "stats/log.h"
 
 #define WAKE_NS           1000000000 /* to see that gpupool is off */
 #define EXIT_WAIT_NS      3000000000 /* at exit, for the thread to write */
 #define MAX_OOM_REPORTS   20
+#define MAX_WARNINGS      20
 #define OOM_REPORT_GAP_NS 1000000000u
 
 /* Set once at start, then constant. */
@@ -128,6 +130,27 @@ static void write_last(void)
 	gp_ledger_update();
 }
 
+static void write_warnings(void)
+{
+	static unsigned warnings; /* only this thread */
+	struct gp_warning warning;
+
+	while (gp_warn_next(&warning)) {
+		struct gp_report_about about = {
+			.reason = GP_REPORT_WARN,
+			.warn_device = warning.device,
+			.warn_used = warning.used,
+			.warn_of = warning.of,
+		};
+
+		if (warnings == MAX_WARNINGS)
+			continue;
+		about.sequence = ++warnings;
+		about.asked = gp_keeper_ask();
+		gp_write_report(&about, NULL, 0);
+	}
+}
+
 /* Signals that came before a report was begun are answered by it: a storm of
  * them does not make a storm of files. */
 static void serve_requests(void)
@@ -139,6 +162,7 @@ static void serve_requests(void)
 		served = wanted;
 		write_asked(NULL, 0);
 	}
+	write_warnings();
 	if (__atomic_exchange_n(&exit_wanted, 0, __ATOMIC_ACQUIRE)) {
 		write_last();
 		sem_post(&exit_done);
@@ -193,6 +217,7 @@ void gp_reporter_start(void)
 {
 	sem_init(&exit_done, 0, 0);
 	gp_tracer_start();
+	gp_report_names_start();
 	have_thread =
 		gp_thread_start(run, "gpupool", "reports: none on the signal");
 	gp_keeper_start();

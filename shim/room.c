@@ -8,6 +8,7 @@
 #include "shim/devices.h"
 #include "shim/neighbours.h"
 #include "shim/state.h"
+#include "shim/warn.h"
 
 /* What is given back may be taken by another thread before us; so often it is
  * tried. */
@@ -41,8 +42,10 @@ int gp_room_reserve(CUdevice device, const struct gp_charge *charge,
 	uint64_t outcomes;
 
 	for (int i = 0; i < MAX_TRIES; i++) {
-		if (!gp_limit_reserve(limit, charge, &outcomes))
+		if (!gp_limit_reserve(limit, charge, &outcomes)) {
+			gp_warn_grew(device);
 			return 0;
+		}
 		if (!gp_limit_allows(limit, charge->bytes))
 			break; /* nothing that could be given back helps */
 		if (!gp_limit_wait(limit, outcomes) &&

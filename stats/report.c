@@ -45,24 +45,6 @@ void gp_report_sum(const struct gp_report *report,
 	}
 }
 
-const char *gp_report_exe_name(const struct gp_report *report, char *buf,
-			       size_t size)
-{
-	static const char deleted[] = " (deleted)";
-	const char *slash = strrchr(report->exe, '/');
-	size_t len;
-
-	snprintf(buf, size, "%s", slash ? slash + 1 : report->exe);
-	len = strlen(buf);
-	/* The kernel adds it to /proc/self/exe after an upgrade. */
-	if (len >= sizeof(deleted) &&
-	    !strcmp(buf + len - (sizeof(deleted) - 1), deleted))
-		buf[len - (sizeof(deleted) - 1)] = '\0';
-	if (!buf[0])
-		snprintf(buf, size, "unknown");
-	return buf;
-}
-
 static void head(struct gp_emit *emit, const struct gp_report *report)
 {
 	static const struct {
@@ -71,6 +53,7 @@ static void head(struct gp_emit *emit, const struct gp_report *report)
 		[GP_REPORT_EXIT] = {"exit", "at exit"},
 		[GP_REPORT_SIGNAL] = {"signal", "on a signal"},
 		[GP_REPORT_OOM] = {"oom", ", out of memory"},
+		[GP_REPORT_WARN] = {"warn", ", memory is running short"},
 	};
 	char name[sizeof(report->exe)];
 
@@ -86,7 +69,7 @@ static void head(struct gp_emit *emit, const struct gp_report *report)
 	gp_emit_words(emit, reasons[report->reason].text);
 	gp_emit_words(emit, ":");
 	gp_emit_string(emit, "name",
-		       gp_report_exe_name(report, name, sizeof(name)));
+		       gp_report_exe(report->exe, name, sizeof(name)));
 	gp_emit_words(emit, "(pid");
 	gp_emit_number(emit, "pid", GP_UNIT_PLAIN, (uint64_t)report->pid);
 	gp_emit_words(emit, "),");
@@ -219,6 +202,24 @@ static void notes(struct gp_emit *emit, const struct gp_report *report)
 	gp_emit_close(emit);
 }
 
+/* The first paragraph of a report that warns. */
+static void warning(struct gp_emit *emit, const struct gp_report *report)
+{
+	gp_emit_words(emit, "On device");
+	gp_emit_number(emit, "warn_device", GP_UNIT_PLAIN,
+		       (uint64_t)report->warn_device);
+	gp_emit_words(emit, "the process has");
+	gp_emit_number(emit, "warn_used_bytes", GP_UNIT_BYTES,
+		       report->warn_used);
+	gp_emit_words(emit, "in use, what it caches not among it:");
+	gp_emit_number(emit, "warn_percent", GP_UNIT_PERCENT,
+		       gp_percent(report->warn_used, report->warn_of));
+	gp_emit_words(emit, "of the");
+	gp_emit_number(emit, "warn_of_bytes", GP_UNIT_BYTES, report->warn_of);
+	gp_emit_words(emit, "that it may take there.");
+	gp_emit_gap(emit);
+}
+
 int gp_report_print(const struct gp_report *report, bool json, int fd)
 {
 	const int saved_errno = errno;
@@ -234,6 +235,8 @@ int gp_report_print(const struct gp_report *report, bool json, int fd)
 	if (report->reason == GP_REPORT_OOM) {
 		gp_oom_judge(report, &view);
 		gp_report_oom(&emit, report, &view);
+	} else if (report->reason == GP_REPORT_WARN) {
+		warning(&emit, report);
 	}
 	gp_report_summary(&emit, report, &totals);
 	if (report->reason == GP_REPORT_OOM) {

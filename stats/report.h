@@ -17,6 +17,7 @@
 #include "stats/limit_stats.h"
 #include "stats/oom.h"
 #include "stats/pool_stats.h"
+#include "stats/report_name.h"
 #include "stats/sections.h"
 #include "stats/sites.h"
 #include "stats/timeline.h"
@@ -26,7 +27,15 @@
 #define GP_REPORT_SITES       10
 #define GP_UNKNOWN            UINT64_MAX /* for byte figures nobody could ask */
 
-enum gp_report_reason { GP_REPORT_EXIT, GP_REPORT_SIGNAL, GP_REPORT_OOM };
+#define GP_REPORT_TEXT        1u
+#define GP_REPORT_JSON        2u
+
+enum gp_report_reason {
+	GP_REPORT_EXIT,
+	GP_REPORT_SIGNAL,
+	GP_REPORT_OOM,
+	GP_REPORT_WARN, /* much of what the process may take is in use */
+};
 
 struct gp_report_pool {
 	int device; /* ordinal in this process */
@@ -58,13 +67,20 @@ struct gp_report_setting {
 
 struct gp_report {
 	enum gp_report_reason reason;
-	unsigned sequence; /* N of .usr1-N and .oom-N, from 1 */
+	unsigned sequence; /* N of .usr1-N, .oom-N and .warn-N, from 1 */
+	char base[GP_REPORT_BASE]; /* of its files' names; "": gpupool-%e-%p */
+	unsigned formats;          /* GP_REPORT_TEXT and so on; 0: all */
 	int pid;
 	char exe[256];          /* path of the executable */
 	uint64_t start_unix_ns; /* when gpupool started in this process */
 	uint64_t now_unix_ns;
 
-	struct gp_oom oom;   /* GP_REPORT_OOM only: the request that failed */
+	struct gp_oom oom; /* GP_REPORT_OOM only: the request that failed */
+	/* GP_REPORT_WARN only: so much is in use on that device, of so much
+	 * that may be. */
+	int warn_device;
+	uint64_t warn_used, warn_of;
+
 	bool program_caches; /* PyTorch has its own cache above the pool */
 
 	bool has_oom_stack; /* of the thread that made it */
@@ -103,10 +119,9 @@ struct gp_report {
 	struct gp_report_pool pools[GP_REPORT_MAX_POOLS];
 };
 
-/* Writes NAME.txt and NAME.json into `dir` (NAME as gpupool-%e-%p.exit,
- * .usr1-N, .oom-N, with %e the executable's base name and %p the pid), each by
- * a temporary file and rename, so that a reader never sees half a report.
- * `path` receives the text file's path. 0, or -errno with *path naming the
+/* Writes BASE.exit.txt and .json into `dir` (.usr1-N, .oom-N, .warn-N for other
+ * reasons), each by a temporary file and rename, so that a reader never sees
+ * half a report. `path` receives the first file's path. 0, or -errno with *path naming the
  * file that could not be written. Preserves errno. */
 int gp_report_write(const struct gp_report *report, const char *dir, char *path,
 		    size_t path_size);

@@ -18,41 +18,31 @@
 
 #include "stats/report_impl.h"
 
-/* Of the executable's name; the rest of a file name is under 80 bytes. */
-#define MAX_EXE 128
-
 struct file_name {
-	char text[MAX_EXE + 80];
+	char text[GP_REPORT_BASE + 48];
 };
-
-/* What is safe on any file system and needs no quotes in a shell. */
-static void sanitize(char *name)
-{
-	static const char safe[] = "abcdefghijklmnopqrstuvwxyz"
-				   "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				   "0123456789._-+";
-
-	for (; *name; name++) {
-		if (!strchr(safe, *name))
-			*name = '_';
-	}
-}
 
 static struct file_name name_of(const struct gp_report *report,
 				const char *suffix)
 {
-	char whole[sizeof(report->exe)], exe[MAX_EXE], event[32] = "exit";
+	static const char *const events[] = {
+		[GP_REPORT_EXIT] = "exit",
+		[GP_REPORT_SIGNAL] = "usr1",
+		[GP_REPORT_OOM] = "oom",
+		[GP_REPORT_WARN] = "warn",
+	};
+	const struct gp_report_words words = {.exe = report->exe,
+					      .pid = report->pid};
+	char base[GP_REPORT_BASE], number[16] = "";
 	struct file_name name;
 
-	gp_report_exe_name(report, whole, sizeof(whole));
-	snprintf(exe, sizeof(exe), "%.*s", MAX_EXE - 1, whole);
-	sanitize(exe);
-	if (report->reason == GP_REPORT_SIGNAL)
-		snprintf(event, sizeof(event), "usr1-%u", report->sequence);
-	else if (report->reason == GP_REPORT_OOM)
-		snprintf(event, sizeof(event), "oom-%u", report->sequence);
-	snprintf(name.text, sizeof(name.text), "gpupool-%s-%d.%s.%s", exe,
-		 report->pid, event, suffix);
+	if (!report->base[0])
+		gp_report_name("gpupool-%e-%p", &words, base);
+	if (report->reason != GP_REPORT_EXIT)
+		snprintf(number, sizeof(number), "-%u", report->sequence);
+	snprintf(name.text, sizeof(name.text), "%s.%s%s.%s",
+		 report->base[0] ? report->base : base, events[report->reason],
+		 number, suffix);
 	return name;
 }
 
@@ -71,11 +61,11 @@ static int open_new(int dir, const char *name)
 static int write_file(const struct gp_report *report, int dir, bool json,
 		      const char *name)
 {
-	struct file_name temporary;
+	char temporary[sizeof(struct file_name) + 8];
 	int fd, error;
 
-	snprintf(temporary.text, sizeof(temporary.text), ".%s.tmp", name);
-	fd = open_new(dir, temporary.text);
+	snprintf(temporary, sizeof(temporary), ".%s.tmp", name);
+	fd = open_new(dir, temporary);
 	if (fd < 0)
 		return fd;
 	error = gp_report_print(report, json, fd);
@@ -83,10 +73,10 @@ static int write_file(const struct gp_report *report, int dir, bool json,
 	 * the descriptor is closed all the same. */
 	if (close(fd) && errno != EINTR && !error)
 		error = -errno;
-	if (!error && renameat(dir, temporary.text, dir, name))
+	if (!error && renameat(dir, temporary, dir, name))
 		error = -errno;
 	if (error)
-		unlinkat(dir, temporary.text, 0);
+		unlinkat(dir, temporary, 0);
 	return error;
 }
 
@@ -98,25 +88,39 @@ static void join(char *path, size_t size, const char *dir, const char *name)
 		 len && dir[len - 1] != '/' ? "/" : "", name);
 }
 
+static int write_one(const struct gp_report *report, int fd, bool json,
+		     const char *dir, char *path, size_t path_size)
+{
+	struct file_name name = name_of(report, json ? "json" : "txt");
+	int error = write_file(report, fd, json, name.text);
+
+	if (error || !*path)
+		join(path, path_size, dir, name.text);
+	return error;
+}
+
 int gp_report_write(const struct gp_report *report, const char *dir, char *path,
 		    size_t path_size)
 {
 	const int saved_errno = errno;
-	struct file_name text = name_of(report, "txt");
-	struct file_name json = name_of(report, "json");
-	int fd, error;
+	const unsigned all = GP_REPORT_TEXT | GP_REPORT_JSON;
+	const unsigned formats = report->formats ? report->formats : all;
+	int fd, error = 0;
 
-	join(path, path_size, dir, text.text);
+	*path = '\0';
 	fd = open(dir[0] ? dir : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0) {
 		error = -errno;
+		join(path, path_size, dir,
+		     name_of(report, formats & GP_REPORT_TEXT ? "txt" : "json")
+			     .text);
 	} else {
-		error = write_file(report, fd, false, text.text);
-		if (!error) {
-			error = write_file(report, fd, true, json.text);
-			if (error)
-				join(path, path_size, dir, json.text);
-		}
+		if (formats & GP_REPORT_TEXT)
+			error = write_one(report, fd, false, dir, path,
+					  path_size);
+		if (!error && formats & GP_REPORT_JSON)
+			error = write_one(report, fd, true, dir, path,
+					  path_size);
 		close(fd);
 	}
 	errno = saved_errno;

@@ -45,8 +45,5 @@ void gp_report_kinds(struct gp_emit *emit,
 void gp_report_sections(struct gp_emit *emit, const struct gp_report *report);
 /* report_limit.c: what counts against the limits */
 void gp_report_limits(struct gp_emit *emit, const struct gp_report *report);
-/* report.c: the name without directories, " (deleted)" dropped */
-const char *gp_report_exe_name(const struct gp_report *report, char *buf,
-			       size_t size);
 
 #endif

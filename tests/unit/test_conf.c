@@ -52,6 +52,10 @@ static void test_defaults(void **state)
 	assert_false(conf.check);
 	assert_int_equal(conf.backend, GP_BACKEND_NATIVE);
 	assert_string_equal(conf.report_dir, "");
+	assert_string_equal(conf.report_name, "gpupool-%e-%p");
+	assert_int_equal(conf.report_format,
+			 GP_CONF_FORMAT_TEXT | GP_CONF_FORMAT_JSON);
+	assert_true(conf.warn_at == 0);
 	assert_string_equal(conf.only, "*");
 	assert_int_equal(conf.report_signal, SIGUSR1);
 	assert_true(conf.expandable_segments);
@@ -536,6 +540,7 @@ static void test_round_trip(void **state)
 		"per_process_memory_fraction:[1:0.25,0:0.5],"
 		"host_limit:3GiB,count_context:0,virtualize:0,"
 		"on_bad_limit:continue,"
+		"report_name:%p.%t,report_format:json,warn_at:0.8,"
 		"ring_events:0,ring_size:1MB,keep_reports:3,"
 		"keep_reports_size:5,neighbour_wait:7,reserve_floor:9,"
 		"roundup_power2_divisions:[4:16,16:0,64:8,>:2]";

@@ -256,19 +256,19 @@ static void test_exe_names(void **state)
 
 	(void)state;
 	strcpy(report->exe, "/opt/a b/train (deleted)");
-	assert_string_equal(gp_report_exe_name(report, name, sizeof(name)),
+	assert_string_equal(gp_report_exe(report->exe, name, sizeof(name)),
 			    "train");
 	strcpy(report->exe, "train");
-	assert_string_equal(gp_report_exe_name(report, name, sizeof(name)),
+	assert_string_equal(gp_report_exe(report->exe, name, sizeof(name)),
 			    "train");
 	strcpy(report->exe, "/ (deleted)");
-	assert_string_equal(gp_report_exe_name(report, name, sizeof(name)),
+	assert_string_equal(gp_report_exe(report->exe, name, sizeof(name)),
 			    " (deleted)");
 	strcpy(report->exe, "/opt/");
-	assert_string_equal(gp_report_exe_name(report, name, sizeof(name)),
+	assert_string_equal(gp_report_exe(report->exe, name, sizeof(name)),
 			    "unknown");
 	strcpy(report->exe, "");
-	assert_string_equal(gp_report_exe_name(report, name, sizeof(name)),
+	assert_string_equal(gp_report_exe(report->exe, name, sizeof(name)),
 			    "unknown");
 }
 

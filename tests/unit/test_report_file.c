@@ -24,6 +24,7 @@
 
 #include "stats/emit.h"
 #include "stats/output.h"
+#include "stats/report_name.h"
 #include "tests/support/sample_report.h"
 
 /* ---- calls that fail on demand ------------------------------------------- */
@@ -205,6 +206,94 @@ static void test_exe_is_sanitized(void **state)
 	memset(name, 'x', 127);
 	name[127] = '\0';
 	check_exe(exe, name);
+}
+
+static const char *name_for(const char *pattern,
+			    const struct gp_report_words *words)
+{
+	static char base[GP_REPORT_BASE];
+
+	gp_report_name(pattern, words, base);
+	return base;
+}
+
+static void test_patterns(void **state)
+{
+	char name[260];
+	struct gp_report_words words = {
+		.exe = "/opt/my app",
+		.pid = 77,
+		.host = "node-1.rack/2",
+		.rank = "13",
+		.unix_ns = 1762078272000000000ull,
+	};
+
+	(void)state;
+	assert_string_equal(name_for("gpupool-%e-%p", &words),
+			    "gpupool-my_app-77");
+	assert_string_equal(name_for("%h.r%r", &words), "node-1.rack_2.r13");
+	assert_string_equal(name_for("%t%%%p", &words), "20251102T101112Z%77");
+	assert_string_equal(name_for("plain", &words), "plain");
+	words.rank = words.host = NULL;
+	assert_string_equal(name_for("%h-%r", &words), "unknown-0");
+	words.rank = words.host = "";
+	assert_string_equal(name_for("%h-%r", &words), "unknown-0");
+	/* Whatever comes, it is cut and ended. */
+	memset(name, 'y', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	words.exe = words.rank = name;
+	assert_int_equal(strlen(name_for("%e%r", &words)), GP_REPORT_BASE - 1);
+	assert_int_equal(strlen(name_for(name, &words)), GP_REPORT_BASE - 1);
+}
+
+static void test_formats_and_base(void **state)
+{
+	struct gp_report *report = sample_report(GP_REPORT_WARN);
+
+	(void)state;
+	strcpy(report->base, "run7");
+	report->formats = GP_REPORT_JSON;
+	assert_int_equal(gp_report_write(report, dir, path, sizeof(path)), 0);
+	path_is("run7.warn-3.json");
+	assert_int_equal(num_files(false), 1);
+	report->formats = GP_REPORT_TEXT;
+	assert_int_equal(gp_report_write(report, dir, path, sizeof(path)), 0);
+	path_is("run7.warn-3.txt");
+	assert_int_equal(num_files(false), 2);
+	report->formats = 0;
+	strcpy(report->base, "run8");
+	assert_int_equal(gp_report_write(report, dir, path, sizeof(path)), 0);
+	path_is("run8.warn-3.txt");
+	assert_int_equal(num_files(false), 4);
+}
+
+/* The newest stay, and whatever is no report. */
+static void test_keep(void **state)
+{
+	static const char *const names[] = {"a.txt", "b.json", "c.txt",
+					    "d.json", "e.gpupool"};
+	struct timespec times[2] = {{1000, 0}, {1000, 0}};
+	int at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	(void)state;
+	assert_true(at >= 0);
+	for (int i = 0; i < 5; i++) {
+		int fd = openat(at, names[i], O_WRONLY | O_CREAT | O_CLOEXEC,
+				0600);
+
+		assert_true(fd >= 0);
+		times[1].tv_sec++;
+		assert_int_equal(futimens(fd, times), 0);
+		close(fd);
+	}
+	gp_report_keep(at, 3, UINT64_MAX);
+	assert_int_equal(num_files(false), 4);
+	assert_int_not_equal(faccessat(at, "a.txt", F_OK, 0), 0);
+	gp_report_keep(at, 0, 0);
+	assert_int_equal(num_files(false), 3);
+	for (int i = 2; i < 5; i++)
+		assert_int_equal(faccessat(at, names[i], F_OK, 0), 0);
+	close(at);
 }
 
 static void test_dir_forms(void **state)
@@ -547,6 +636,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		unit(test_names),
 		unit(test_exe_is_sanitized),
+		unit(test_patterns),
+		unit(test_formats_and_base),
+		unit(test_keep),
 		unit(test_dir_forms),
 		unit(test_replaces),
 		unit(test_umask_holds),
