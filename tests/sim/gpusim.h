@@ -28,6 +28,7 @@
  *   history:N         an objection tells all of the last N things too (0)
  *   fail:F@N[+][=E]   the Nth call of F fails with E; with + every later
  *                     one too. E: 2 where F allocates, else 999.
+ *   hang:F@N          the Nth call of F never returns, nor does any later call
  *   call_log:PATH     a line for every call
  *   stats:PATH        at exit, "key value" lines; %p is the process id
  *   shared:PATH       the devices are those of all processes with this file,

@@ -9,7 +9,7 @@
 
 #include "tests/sim/table.h"
 
-enum type { NUMBER, SIZE, PATH, FAIL };
+enum type { NUMBER, SIZE, PATH, FAIL, HANG };
 
 struct key {
 	const char *name;
@@ -43,6 +43,7 @@ static const struct key keys[] = {
 	{"stats", PATH, AT(stats), 0, 0, 0},
 	{"shared", PATH, AT(shared), 0, 0, 0},
 	{"fail", FAIL, 0, 0, 0, 0},
+	{"hang", HANG, 0, 0, 0, 0},
 };
 
 static bool refuse(const char *item, const char *why)
@@ -85,26 +86,56 @@ static bool read_size(const char *text, uint64_t *value)
 	return false;
 }
 
+/* F@N; what is behind it, NULL after telling what is wrong. */
+static const char *read_call(const char *item, const char *text,
+			     struct sim_row **row, uint64_t *nth)
+{
+	const char *at = strchr(text, '@');
+	char name[64];
+
+	if (!at || (size_t)(at - text) >= sizeof(name)) {
+		refuse(item, "not FUNCTION@N, FUNCTION@N+ or either =CODE");
+		return NULL;
+	}
+	memcpy(name, text, (size_t)(at - text));
+	name[at - text] = 0;
+	*row = sim_row_find(name);
+	if (!*row) {
+		refuse(item, "no such function");
+		return NULL;
+	}
+	at++;
+	if (!read_number(&at, nth) || !*nth || *nth > LONG_MAX) {
+		refuse(item, "the number of the call is not 1, 2, ...");
+		return NULL;
+	}
+	return at;
+}
+
+static bool read_hang(const char *item, const char *text)
+{
+	struct sim_row *row;
+	uint64_t nth;
+	const char *at = read_call(item, text, &row, &nth);
+
+	if (!at)
+		return false;
+	if (*at)
+		return refuse(item, "something is behind it");
+	sim_row_hang(row, (long)nth);
+	return true;
+}
+
 /* F@N, F@N+, each with =E behind it or not. */
 static bool read_fail(const char *item, const char *text)
 {
-	const char *at = strchr(text, '@');
 	uint64_t nth, code = 0;
 	struct sim_row *row;
-	char name[64];
+	const char *at = read_call(item, text, &row, &nth);
 	bool onwards;
 
-	if (!at || (size_t)(at - text) >= sizeof(name))
-		return refuse(item,
-			      "not FUNCTION@N, FUNCTION@N+ or either =CODE");
-	memcpy(name, text, (size_t)(at - text));
-	name[at - text] = 0;
-	row = sim_row_find(name);
-	if (!row)
-		return refuse(item, "no such function");
-	at++;
-	if (!read_number(&at, &nth) || !nth || nth > LONG_MAX)
-		return refuse(item, "the number of the call is not 1, 2, ...");
+	if (!at)
+		return false;
 	onwards = *at == '+';
 	at += onwards;
 	if (*at == '=') {
@@ -126,6 +157,8 @@ static bool read_value(const struct key *key, const char *item,
 
 	if (key->type == FAIL)
 		return read_fail(item, text);
+	if (key->type == HANG)
+		return read_hang(item, text);
 	if (key->type == PATH) {
 		if (!*text || strlen(text) >= PATH_MAX)
 			return refuse(item, "not a path");

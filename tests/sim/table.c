@@ -56,6 +56,22 @@ void sim_row_fail(struct sim_row *row, long from, long to, int code)
 	atomic_store(&row->fail_from, from);
 }
 
+/* A driver that hangs does so with its locks held. */
+static atomic_bool hung;
+
+void sim_row_hang(struct sim_row *row, long at)
+{
+	atomic_store(&row->hang_at, at);
+}
+
+static void maybe_hang(struct sim_row *row, long call)
+{
+	if (call == atomic_load_explicit(&row->hang_at, memory_order_relaxed))
+		atomic_store(&hung, true);
+	while (atomic_load_explicit(&hung, memory_order_relaxed))
+		pause();
+}
+
 static CUresult injected(struct sim_row *row)
 {
 	long from = atomic_load_explicit(&row->fail_from, memory_order_relaxed);
@@ -104,7 +120,9 @@ CUresult sim_enter(struct sim_row *row)
 	CUresult err;
 
 	sim_settings_read();
-	atomic_fetch_add_explicit(&row->calls, 1, memory_order_relaxed);
+	maybe_hang(row, atomic_fetch_add_explicit(&row->calls, 1,
+						  memory_order_relaxed) +
+				1);
 	sim_log_call(row);
 	thread->per_thread = row->twin == SIM_PER_THREAD;
 	if (row->flags & SIM_NOINIT)

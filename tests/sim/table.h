@@ -33,6 +33,7 @@ struct sim_row {
 	atomic_long calls;
 	atomic_long fail_seen, fail_from, fail_to;
 	atomic_int fail_code;
+	atomic_long hang_at; /* the call that never returns; 0: none */
 };
 
 extern struct sim_row *const sim_rows[];
@@ -43,6 +44,10 @@ struct sim_row *sim_row_find(const char *name);
 
 /* Let calls `from` to `to`, counted from now, fail. code 0: the default. */
 void sim_row_fail(struct sim_row *row, long from, long to, int code);
+
+/* Call `at` of it, counted from the start, never returns, nor does any call of
+ * the driver after it. */
+void sim_row_hang(struct sim_row *row, long at);
 
 /* Every exported function comes here first (entry.S). 0: go on to the body,
  * else the result. Afterwards sim_thread() knows the row. */
