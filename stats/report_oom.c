@@ -3,6 +3,7 @@
  * memory is.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "stats/report_impl.h"
 
@@ -40,15 +41,23 @@ void gp_report_oom(struct gp_emit *emit, const struct gp_report *report,
 static void row(struct gp_emit *emit, const struct gp_oom_view *view,
 		const char *label, const char *key, uint64_t bytes, bool shown)
 {
+	char percent[64];
+
 	gp_emit_hide(emit, !shown);
 	gp_emit_row(emit, label, LABEL, CELL);
 	if (key)
 		gp_emit_number(emit, key, GP_UNIT_BYTES, bytes);
 	else
 		gp_emit_again(emit, GP_UNIT_BYTES, bytes);
-	if (bytes != GP_UNKNOWN && view->total != GP_UNKNOWN)
-		gp_emit_again(emit, GP_UNIT_PERCENT,
-			      gp_percent(bytes, view->total));
+	if (key && view->total != GP_UNKNOWN) {
+		/* "oom_free_bytes", "oom_free_percent" */
+		snprintf(percent, sizeof(percent), "%.*s_percent",
+			 (int)(strlen(key) - strlen("_bytes")), key);
+		gp_emit_number(emit, percent, GP_UNIT_PERCENT,
+			       bytes == GP_UNKNOWN
+				       ? GP_UNKNOWN
+				       : gp_percent(bytes, view->total));
+	}
 	gp_emit_line(emit);
 	gp_emit_hide(emit, false);
 }
