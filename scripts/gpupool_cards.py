@@ -39,19 +39,37 @@ def read(text):
     return cards
 
 
-def ask():
-    """[Card]; empty where there is no nvidia-smi, or it does not answer."""
+def query(what):
+    """Lines of nvidia-smi's answer; '' where there is none."""
     tool = shutil.which('nvidia-smi')
     if not tool:
-        return []
+        return ''
     try:
         done = subprocess.run(
-            [tool, '--query-gpu=' + QUERY, '--format=csv,noheader,nounits'],
+            [tool, what, '--format=csv,noheader,nounits'],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL, timeout=LIMIT_S)
     except (OSError, subprocess.SubprocessError):
-        return []
-    return read(done.stdout.decode('utf-8', 'replace'))
+        return ''
+    return done.stdout.decode('utf-8', 'replace')
+
+
+def ask():
+    """[Card]; empty where there is no nvidia-smi, or it does not answer."""
+    return read(query('--query-gpu=' + QUERY))
+
+
+def used_by_processes():
+    """{pid: bytes on all cards}, as the driver counts; those whose memory it
+    does not tell are left out."""
+    used = {}
+    for line in query('--query-compute-apps=pid,used_memory').splitlines():
+        try:
+            pid, mib = [int(field) for field in line.split(',')]
+        except ValueError:
+            continue
+        used[pid] = used.get(pid, 0) + mib * MIB
+    return used
 
 
 class Watcher:

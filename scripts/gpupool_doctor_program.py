@@ -10,6 +10,7 @@ import signal
 import tempfile
 import time
 
+import gpupool_cards
 import gpupool_doctor_conflicts as conflicts
 import gpupool_ledger
 import gpupool_run
@@ -21,6 +22,9 @@ from gpupool_paths import Problem, runtime_dir
 from gpupool_text import size
 
 STOP_S = 3.0
+COUNT_PAUSE_S = 3.0
+# Contexts and code, which are not measured without a limit, take less.
+UNCOUNTED = 2 << 30
 # Sentences of a report's notes that tell of work around gpupool.
 AROUND = 'around gpupool'
 NEWER = 'newer than this gpupool'
@@ -36,6 +40,9 @@ class Seen:
         self.names = {}      # pid: program
         self.others = ''     # maps of the first process, without the driver
         self.reports = []
+        self.counted_at = 0.0
+        self.asked = None  # of nvidia-smi, when the ledger is newer
+        self.uncounted = {}  # pid: (bytes by the driver, by gpupool), the worst
         self.seconds = 0.0
 
 
@@ -99,6 +106,37 @@ def look(watch, seen):
         seen.others = gpupool_watch.read_maps(watch.pid) or seen.others
 
 
+def held(watch):
+    """{pid: (bytes by its ledger, when that was written)}."""
+    return {process.pid: (
+        sum(device.reserved + (device.outside or 0) + (device.context or 0)
+            for device in process.devices), process.updated or 0)
+        for process in gpupool_ledger.processes()[0]
+        if process.pid in watch.cuda}
+
+
+def count(watch, seen):
+    """What the driver says that each process holds, beside its ledger, which
+    is a second late: so it is read before, and once more when it is newer."""
+    if seen.asked:
+        used, before, when = seen.asked
+        now = held(watch)
+        if any(now[pid][1] < when for pid in set(used) & set(now)):
+            return
+        for pid in set(used) & set(now):
+            have = used[pid], max(now[pid][0], before.get(pid, (0, 0))[0])
+            worst = seen.uncounted.get(pid, (0, 0))
+            if have[0] - have[1] > worst[0] - worst[1]:
+                seen.uncounted[pid] = have
+        seen.asked = None
+    if watch.cuda and time.monotonic() - seen.counted_at > COUNT_PAUSE_S:
+        before = held(watch)
+        used = gpupool_cards.used_by_processes()
+        seen.counted_at = time.monotonic()
+        if used:
+            seen.asked = used, before, time.time()
+
+
 def ask_for_reports(watch):
     """Of those that still run."""
     for process in gpupool_ledger.processes()[0]:
@@ -122,6 +160,7 @@ def observe(path, options, env, library, proof, reports):
                 seen.status = status
                 break
             look(watch, seen)
+            count(watch, seen)
             seen.seconds = time.monotonic() - began
             if seen.seconds > options.seconds:
                 break
@@ -220,6 +259,19 @@ def judge_calls(watch, seen, off):
                       'pooled nor counted; run that part without dlmopen')
 
 
+def judge_counts(seen):
+    """Memory that nobody here has seen."""
+    for pid, (driver, ours) in seen.uncounted.items():
+        if driver - ours > UNCOUNTED:
+            yield Finding(
+                'interception', TODO, '%s holds %s as the driver counts, %s '
+                'as gpupool does. What is more than contexts and code goes '
+                'around it, by one of: %s' % (
+                    named(pid, seen), size(driver), size(ours),
+                    suspects(seen.maps.get(pid, ''))),
+                'leave room for it beside a limit')
+
+
 def judge_notes(seen):
     """What the library itself saw go around it."""
     told = set()
@@ -297,7 +349,8 @@ def judge(watch, seen, options, off):
     if seen.problem:
         yield Finding('interception', TODO, str(seen.problem))
         return
-    found = list(judge_calls(watch, seen, off)) + list(judge_notes(seen))
+    found = (list(judge_calls(watch, seen, off)) + list(judge_notes(seen))
+             + list(judge_counts(seen)))
     if watch.cuda and not any(finding.check == 'interception'
                               for finding in found):
         yield Finding('interception', OK, 'complete: every library in it '

@@ -302,6 +302,28 @@ class Program(DoctorTest):
         found = self.doctor('--', main, 'twice', status=1)
         self.assert_found(found, 'todo', 'interception', 'loaded twice')
 
+    def test_memory_that_nobody_counted(self):
+        """A stand-in for nvidia-smi says that the program holds more than its
+        ledger."""
+        place = os.path.join(self.dir, 'bin')
+        os.mkdir(place)
+        path = os.path.join(place, 'nvidia-smi')
+        for mib, status in (2000, 0), (5000, 1):
+            with open(path, 'w') as file:
+                file.write('#!/bin/sh\ncase $1 in *apps*) for p in $(pidof '
+                           'drv_script); do echo "$p, %d"; done;; esac\n'
+                           % mib)
+            os.chmod(path, stat.S_IRWXU)
+            env = self.verb_env()
+            env['PATH'] = place + ':' + env['PATH']
+            found = self.doctor(
+                '--seconds', '5', '--', self.build.program('drv_script'),
+                'alloc=%d' % (8 * MIB), 'sleep=60000', env=env, status=status)
+            if status:
+                self.assert_found(found, 'todo', 'interception',
+                                  r'4\.88 GiB as the driver counts, 8\.00 MiB '
+                                  'as gpupool')
+
     def test_a_launcher_that_clears_the_preload(self):
         main, _ = self.doors()
         found = self.doctor('--', 'env', '-u', 'LD_PRELOAD', main, 'plain',
