@@ -323,7 +323,9 @@ install: $(LIB) $(REPLAY) $(CONF_DOC) $(DOCS)
 	$(if $(REPLAY),$(say) INSTALL '$(TO)/bin/gpupool-replay')
 	$(if $(REPLAY),$(Q)install -m 755 $(REPLAY) '$(TO)/bin/')
 	$(say) INSTALL '$(TO)/bin/gpupool'
-	$(Q)install -m 644 scripts/*.py '$(TO)/lib/gpupool/'
+	$(Q)install -m 644 scripts/*.py stats/report.schema.json '$(TO)/lib/gpupool/'
+	$(Q)mkdir -p '$(TO)/lib/gpupool/html'
+	$(Q)install -m 644 scripts/html/* '$(TO)/lib/gpupool/html/'
 	$(Q)install -m 755 $(CONF_DOC) '$(TO)/lib/gpupool/'
 	$(Q)install -m 755 scripts/gpupool '$(TO)/bin/gpupool'
 	$(say) INSTALL '$(TO)/share/man/man1/gpupool.1'

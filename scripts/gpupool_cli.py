@@ -27,6 +27,9 @@ EPILOG = """\
 VERBS = (
     ('run', 'gpupool_run', 'run a program under gpupool'),
     ('top', 'gpupool_top', 'what your processes hold of the cards, live'),
+    ('report', 'gpupool_report',
+     'where the memory of a process, or of a whole job, went'),
+    ('diff', 'gpupool_diff', 'what grew between two reports or moments'),
     ('ctl', 'gpupool_ctl',
      'have a running process give back memory, or hold a limit'),
     ('doctor', 'gpupool_doctor',

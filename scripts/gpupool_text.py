@@ -9,7 +9,8 @@ UNITS = ('B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB')
 def size(count):
     """1536 -> '1.50 KiB', as reports have it."""
     value, unit = float(count), 0
-    while abs(value) >= 1024 and unit < len(UNITS) - 1:
+    # The rounded figure decides: 1024.00 KiB is 1.00 MiB.
+    while round(abs(value), 2) >= 1024 and unit < len(UNITS) - 1:
         value, unit = value / 1024, unit + 1
     if not unit:
         return '%d B' % count

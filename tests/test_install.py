@@ -70,6 +70,17 @@ class Install(harness.CudaTest):
                     '--', r'\-\-' if name.endswith('.1') else
                     '-l ' if name.endswith('.fish') else '--'), file.read())
 
+    def test_report(self):
+        """With the parts of the page, and the description of reports."""
+        gpupool = os.path.join(self.prefix, 'bin', 'gpupool')
+        report = os.path.join(harness.ROOT, 'tests', 'golden',
+                              'report-oom.json')
+        for form in '--html', '--text':
+            result = harness.run([gpupool, 'report', form, report],
+                                 self.build.env(preload=False), cwd='/')
+            self.assert_ok(result)
+            self.assertIn(b'cuMemAlloc_v2 asked for', result.out)
+
     def test_uninstall(self):
         other = os.path.join(self.prefix, 'lib', 'libother.so')
         open(other, 'w').close()
