@@ -19,6 +19,7 @@ import time
 
 import common
 import machine
+import ipc_cases
 import limit_cases
 import order_cases
 import reports
@@ -259,7 +260,7 @@ CASES = [("c-static", c_static), ("c-shared", c_shared),
          ("streams-shared", streams_shared), ("usr1", usr1),
          ("handler-before", handler_before), ("handler-after", handler_after),
          ("install", install)] + order_cases.CASES + limit_cases.CASES + \
-        stack_cases.CASES + share_cases.CASES
+        stack_cases.CASES + share_cases.CASES + ipc_cases.CASES
 
 
 # Those that fill the card: nothing else may run meanwhile.

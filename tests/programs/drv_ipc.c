@@ -127,8 +127,7 @@ static void refused(unsigned i)
 	printf("refused: %d", (int)cuMemUnmap(at, 2 << 20));
 	printf(" %d", (int)cuMemSetAccess(at, 2 << 20, &desc, 1));
 	printf(" %d", (int)cuMemGetAccess(&flags, &desc.location, at));
-	printf(" %d", (int)cuMemRetainAllocationHandle(&handle, (void *)at));
-	printf(" %d\n", (int)cuMemFree(blocks[i].at));
+	printf(" %d\n", (int)cuMemRetainAllocationHandle(&handle, (void *)at));
 }
 
 static void busy(unsigned us)

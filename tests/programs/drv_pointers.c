@@ -12,6 +12,10 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+/* Where a runtime is linked. */
+extern __typeof__(cudaPointerGetAttributes) cudaPointerGetAttributes
+	__attribute__((weak));
+
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 #define NUM 8
@@ -106,6 +110,8 @@ static void ask_runtime(const char *what, CUdeviceptr address, CUdeviceptr base)
 	struct cudaPointerAttributes got;
 	cudaError_t rc;
 
+	if (!cudaPointerGetAttributes)
+		return;
 	memset(&got, 0, sizeof(got));
 	rc = cudaPointerGetAttributes(&got, (void *)address);
 	printf("%s: runtime: %d type %d device %d pointer", what, (int)rc,
