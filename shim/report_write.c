@@ -128,6 +128,18 @@ static bool program_caches(void)
 	return !off || !*off || !strcmp(off, "0");
 }
 
+/* The process's file, if it has events. Caller holds report_lock. */
+static const char *record(void)
+{
+	static char path[PATH_MAX + GP_FILE_NAME + 2];
+
+	if (!gp_file || !gp_file->num_chunks)
+		return NULL;
+	snprintf(path, sizeof(path), "%s/%s", gp_file_dir(),
+		 gp_file_own_name());
+	return path;
+}
+
 /* The figures of this moment. Caller holds report_lock. */
 static void fill_report(struct gp_report *report,
 			const struct gp_report_about *about)
@@ -142,6 +154,7 @@ static void fill_report(struct gp_report *report,
 	n = readlink("/proc/self/exe", report->exe, sizeof(report->exe) - 1);
 	if (n < 0)
 		strcpy(report->exe, "unknown");
+	report->record = record();
 	report->start_unix_ns = gp_start_time();
 	report->now_unix_ns = unix_ns();
 	report->num_pools = gp_context_report(

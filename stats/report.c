@@ -62,6 +62,7 @@ static void head(struct gp_emit *emit, const struct gp_report *report)
 	gp_emit_string(emit, "reason", reasons[report->reason].json);
 	gp_emit_number(emit, "sequence", GP_UNIT_PLAIN, report->sequence);
 	gp_emit_string(emit, "exe", report->exe);
+	gp_emit_string(emit, "record", report->record ? report->record : "");
 	gp_emit_number(emit, "start_unix_ns", GP_UNIT_TIME,
 		       report->start_unix_ns);
 	gp_emit_hide(emit, false);
@@ -241,6 +242,7 @@ int gp_report_print(const struct gp_report *report, bool json, int fd)
 	gp_report_summary(&emit, report, &totals);
 	if (report->reason == GP_REPORT_OOM) {
 		gp_report_oom_table(&emit, report, &view);
+		gp_report_oom_record(&emit, report);
 		gp_report_oom_stack(&emit, report);
 	}
 	gp_report_sites(&emit, report);

@@ -71,7 +71,9 @@ struct gp_report {
 	char base[GP_REPORT_BASE]; /* of its files' names; "": gpupool-%e-%p */
 	unsigned formats;          /* GP_REPORT_TEXT and so on; 0: all */
 	int pid;
-	char exe[256];          /* path of the executable */
+	char exe[256];      /* path of the executable */
+	const char *record; /* file with the last events; NULL: none. Not owned
+			     */
 	uint64_t start_unix_ns; /* when gpupool started in this process */
 	uint64_t now_unix_ns;
 

@@ -27,6 +27,7 @@ void gp_report_oom(struct gp_emit *emit, const struct gp_report *report,
 		   const struct gp_oom_view *view);
 void gp_report_oom_table(struct gp_emit *emit, const struct gp_report *report,
 			 const struct gp_oom_view *view);
+void gp_report_oom_record(struct gp_emit *emit, const struct gp_report *report);
 /* report_stacks.c: the stack of the request that was refused */
 void gp_report_oom_stack(struct gp_emit *emit, const struct gp_report *report);
 /* report_stacks.c: what allocates, how much */

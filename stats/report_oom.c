@@ -162,3 +162,19 @@ void gp_report_oom_table(struct gp_emit *emit, const struct gp_report *report,
 	    view->limit ? view->limit->held : GP_UNKNOWN, limited);
 	gp_emit_line(emit);
 }
+
+/* Figures of the moment do not tell how it came to it; the events do. */
+void gp_report_oom_record(struct gp_emit *emit, const struct gp_report *report)
+{
+	char words[512];
+
+	if (!report->record)
+		return;
+	snprintf(words, sizeof(words),
+		 "The last allocations and frees before it are in %.350s; "
+		 "`gpupool snapshot %d` makes a PyTorch memory snapshot of "
+		 "them, `gpupool report %d` shows them.",
+		 report->record, report->pid, report->pid);
+	gp_emit_words(emit, words);
+	gp_emit_gap(emit);
+}

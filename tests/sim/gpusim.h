@@ -78,6 +78,10 @@ struct gpusim_card {
 };
 int gpusim_card(int card, int instance, struct gpusim_card *out);
 
+/* The i-th process on a whole card, of those that share it, and what it takes
+ * there. Returns 0, -1: there are no more. */
+int gpusim_process(int card, unsigned i, unsigned *pid, uint64_t *bytes);
+
 /* Calls of an exported name ("cuMemAlloc_v2") since the start or the last
  * reset; failed and injected ones count. -1: no such name. */
 long gpusim_calls(const char *function);

@@ -148,6 +148,25 @@ uint64_t sim_share_others(int device)
 	return sum;
 }
 
+bool sim_share_process(unsigned i, int device, unsigned *pid, uint64_t *bytes)
+{
+	bool found = false;
+
+	if (file < 0)
+		return false;
+	lock_file();
+	look();
+	for (unsigned slot = 0; slot < SLOTS && !found; slot++) {
+		if (!slots[slot].pid || i--)
+			continue;
+		*pid = (unsigned)slots[slot].pid;
+		*bytes = slots[slot].bytes[device];
+		found = true;
+	}
+	unlock_file();
+	return found;
+}
+
 bool sim_share_take(int device, uint64_t bytes, uint64_t total)
 {
 	uint64_t before;

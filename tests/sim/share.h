@@ -20,6 +20,10 @@ uint64_t sim_share_others(int device);
  * changes, if that and what the others take is more than `total`. */
 bool sim_share_take(int device, uint64_t bytes, uint64_t total);
 
+/* The i-th of the processes that share the file, this one among them, and what
+ * it takes of a device. False: there are no more. */
+bool sim_share_process(unsigned i, int device, unsigned *pid, uint64_t *bytes);
+
 /* The same for all who share the file, and for nobody else. */
 uint64_t sim_share_name(void);
 

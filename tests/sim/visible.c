@@ -136,3 +136,17 @@ __attribute__((visibility("default"))) int gpusim_card(int card, int instance,
 	sim_unlock();
 	return 0;
 }
+
+__attribute__((visibility("default"))) int
+gpusim_process(int card, unsigned i, unsigned *pid, uint64_t *bytes)
+{
+	bool found = false;
+
+	sim_settings_read();
+	sim_lock();
+	for (int at = 0; at < sim.devices; at++)
+		if (sim.device[at].card == card && !found)
+			found = sim_share_process(i, at, pid, bytes);
+	sim_unlock();
+	return found ? 0 : -1;
+}

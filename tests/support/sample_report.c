@@ -162,6 +162,7 @@ struct gp_report *sample_report(enum gp_report_reason reason)
 	report.sequence = reason == GP_REPORT_EXIT ? 0 : 3;
 	report.pid = 4242;
 	snprintf(report.exe, sizeof(report.exe), "/usr/bin/python3.12");
+	report.record = "/run/user/1000/gpupool/4242-1234567-0.gpupool";
 	report.start_unix_ns = 1762078272000000000ull;
 	report.now_unix_ns = report.start_unix_ns + 83123456789ull;
 	report.calls_saved = 4160900;

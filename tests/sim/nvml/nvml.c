@@ -20,6 +20,8 @@
 
 typedef int card_fn(int, int, struct gpusim_card *);
 
+typedef int process_fn(int, unsigned, unsigned *, uint64_t *);
+
 static atomic_int users;
 static card_fn *ask;
 
@@ -128,6 +130,29 @@ API int nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t card, unsigned index,
 
 	*device = handle_of(CARD(card), (int)index);
 	return look(*device, &data) ? NVML_ERROR_NOT_FOUND : NVML_SUCCESS;
+}
+
+API int nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device,
+						unsigned *count,
+						nvmlProcessInfo_t *list)
+{
+	void *handle = dlopen("libcuda.so.1", RTLD_LAZY);
+	process_fn *process =
+		handle ? (process_fn *)dlsym(handle, "gpusim_process") : NULL;
+	uint64_t bytes;
+	unsigned pid;
+
+	if (!atomic_load(&users) || !process)
+		return NVML_ERROR_UNINITIALIZED;
+	for (unsigned i = 0;; i++) {
+		if (process(CARD(device), i, &pid, &bytes)) {
+			*count = i;
+			return NVML_SUCCESS;
+		}
+		if (i == *count)
+			return NVML_ERROR_INSUFFICIENT_SIZE;
+		list[i] = (nvmlProcessInfo_t){.pid = pid, .bytes = bytes};
+	}
 }
 
 API int nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)

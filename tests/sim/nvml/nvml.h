@@ -12,6 +12,7 @@ enum {
 	NVML_ERROR_UNINITIALIZED = 1,
 	NVML_ERROR_INVALID_ARGUMENT = 2,
 	NVML_ERROR_NOT_FOUND = 6,
+	NVML_ERROR_INSUFFICIENT_SIZE = 7,
 	NVML_ERROR_LIBRARY_NOT_FOUND = 12,
 	NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
 };
@@ -27,6 +28,12 @@ typedef struct {
 	unsigned long long total, reserved, free, used;
 } nvmlMemory_v2_t;
 
+typedef struct {
+	unsigned pid;
+	unsigned long long bytes;
+	unsigned gpu_instance, compute_instance;
+} nvmlProcessInfo_t;
+
 #define NVML_MEMORY_V2 (sizeof(nvmlMemory_v2_t) | 2u << 24)
 
 int nvmlInit_v2(void);
@@ -37,6 +44,9 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device);
 int nvmlDeviceGetUUID(nvmlDevice_t device, char *text, unsigned size);
 int nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t card, unsigned index,
 					nvmlDevice_t *device);
+int nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device,
+					    unsigned *count,
+					    nvmlProcessInfo_t *list);
 int nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory);
 int nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory);
 
