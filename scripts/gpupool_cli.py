@@ -15,8 +15,15 @@ DESCRIPTION = """\
 Serve a CUDA program's device memory from a caching pool, hold it to a limit,
 and say where the memory went. The program needs no change:
 
-  gpupool run -- python3 train.py
-  gpupool run --limit 8GiB -- python3 train.py
+  gpupool run -- python3 train.py                 serve it from the pool
+  gpupool run --limit 8GiB -- python3 train.py    let it take no more
+  gpupool top                                     who holds memory now
+  gpupool ctl PID trim                            empty a process's cache
+  gpupool report PID                              what it holds, or held when
+                                                  it ended or was killed
+  gpupool run --report DIR -- python3 train.py    keep reports there; then
+  gpupool diff DIR/OLD.json DIR/NEW.json          what grew from run to run
+  gpupool doctor -- python3 train.py              does it work here?
 """
 
 EPILOG = """\

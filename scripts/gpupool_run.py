@@ -309,6 +309,9 @@ def run(options, extra_env=None):
         note = watch.verdict(gpupool_settings.is_off(settings))
         if not note and not options.sim and not watch.called():
             note = hint(watch, program, library)
+        if not note and os.WIFSIGNALED(status) and pid in watch.cuda:
+            note = ('it died by signal %d; `gpupool report %d` says what it '
+                    'held' % (os.WTERMSIG(status), pid))
     if note:
         say(note)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -3,6 +3,7 @@ passes signals on, and ends as the program ends."""
 import json
 import os
 import pty
+import re
 import select
 import shutil
 import signal
@@ -87,6 +88,19 @@ class Status(RunTest):
             result = self.gpupool('--', 'sh', '-c',
                                   'kill -%d $$' % number)
             self.assert_ok(result, -number)
+
+    def test_killed_with_memory(self):
+        """Where to read what it held."""
+        result = self.gpupool('--sim', '--', self.build.program('drv_script'),
+                              'alloc=4096', 'sleep=500', 'raise=9')
+        self.assert_ok(result, -9)
+        match = re.search(r'signal 9; `gpupool report (\d+)`',
+                          result.err.decode())
+        self.assertTrue(match, str(result))
+        result = harness.run([sys.executable, GPUPOOL, 'report',
+                              match.group(1)], self.env(), cwd=self.dir)
+        self.assert_ok(result)
+        self.assertIn(b'4.00 KiB', result.out)
 
     def test_output_and_input_are_the_programs(self):
         with open('/proc/filesystems', 'rb') as file:
