@@ -66,6 +66,16 @@ class Schema(harness.CudaTest):
             self.check(report)
             self.assertTrue(report['call_sites_kept'])
 
+    def test_a_program_that_got_nothing(self):
+        """Shares of nothing are null."""
+        result = self.run_program(['drv_script', 'oom=1000000000000'],
+                                  conf='quiet:True')
+        self.assert_ok(result)
+        path, = glob.glob(os.path.join(self.dir, '*.exit.json'))
+        report = load(path)
+        self.check(report)
+        self.assertIsNone(report['peak_use_percent'])
+
     def test_what_does_not_fit_is_named(self):
         right = load(sorted(glob.glob(GOLDEN))[0])
         self.schema.check(right)
