@@ -159,7 +159,7 @@ static void ask_ledgers(struct gp_oom *oom, const CUuuid *uuid)
 
 /* ---- everybody, by NVML --------------------------------------------------------------- */
 
-/* The name that the kernel knows; NVML's numbers may be another namespace's. */
+/* The name that the kernel knows. */
 static void name_of(uint32_t pid, char *name, size_t size)
 {
 	char path[32];
@@ -184,11 +184,17 @@ static void ask_nvml(struct gp_oom *oom, CUdevice device)
 	size_t n = gp_nvml_processes(device, list, MAX_PROCESSES);
 	const uint32_t self = (uint32_t)gp_owner_pid();
 
-	for (size_t i = 0; i < n; i++)
-		if (list[i].pid == self)
-			oom->own = list[i].bytes;
-	/* Without this process among them they are numbered as elsewhere. */
+	bool here = false;
+
 	for (size_t i = 0; i < n; i++) {
+		if (list[i].pid != self)
+			continue;
+		oom->own = list[i].bytes;
+		here = true;
+	}
+	/* Where this process is not among them they are numbered as in another
+	 * namespace, and which of them is this one cannot be told. */
+	for (size_t i = 0; here && i < n; i++) {
 		struct gp_oom_other *other;
 
 		if (list[i].pid == self)
@@ -200,7 +206,7 @@ static void ask_nvml(struct gp_oom *oom, CUdevice device)
 		    (other->bytes == GP_UNKNOWN ||
 		     list[i].bytes > other->bytes))
 			other->bytes = list[i].bytes;
-		if (!other->name[0] && oom->own != GP_UNKNOWN)
+		if (!other->name[0])
 			name_of(other->pid, other->name, sizeof(other->name));
 	}
 }

@@ -21,6 +21,7 @@ import common
 import machine
 import ipc_cases
 import limit_cases
+import oom_cases
 import order_cases
 import reports
 import share_cases
@@ -260,7 +261,8 @@ CASES = [("c-static", c_static), ("c-shared", c_shared),
          ("streams-shared", streams_shared), ("usr1", usr1),
          ("handler-before", handler_before), ("handler-after", handler_after),
          ("install", install)] + order_cases.CASES + limit_cases.CASES + \
-        stack_cases.CASES + share_cases.CASES + ipc_cases.CASES
+        stack_cases.CASES + share_cases.CASES + ipc_cases.CASES + \
+        oom_cases.CASES
 
 
 # Those that fill the card: nothing else may run meanwhile.
