@@ -4,7 +4,14 @@
  * The linker counts what it loads: that number is looked at, not the list. To
  * look at the right moment our dlopen (dlopen.S) tells of every call. It must
  * jump to the real one, so nobody says when that is done: for two seconds then
- * every allocation and free looks, and the own thread does for ever.
+ * allocations and frees look, and the own thread does for ever.
+ *
+ * A look takes the linker's lock, and threads that allocate all the time would
+ * stand in line for it. So each thread looks at once after a call of dlopen,
+ * whoever made it, and then all of them together no more often than LOOK_TICKS
+ * says. The linker counts a library before it relocates it and runs its
+ * constructors: a look that comes so much later still comes before any work of
+ * that library.
  *
  * No lock is held across the dynamic linker: see resolve.c.
  */
@@ -22,14 +29,29 @@
 #include "shim/hooks.h"
 #include "shim/state.h"
 #include "stats/log.h"
+#include "stats/process_file.h"
 
 #define STALE_TICKS 8 /* of gpupool's own thread */
 #define NAME_MAX_   64
+
+/* 20 to 100 us, by the machine's clock of 1 to 5 GHz or up to 1 GHz. */
+#ifdef __x86_64__
+#define LOOK_TICKS 100000u
+#else
+#define LOOK_TICKS 2500u
+#endif
 
 int gp_libraries_stale;
 
 /* How many objects the linker had loaded at the last look. Atomic. */
 static unsigned long long seen;
+
+/* Reasons to look so far, and when a thread last did. Atomic. */
+static unsigned reasons;
+static uint64_t looked;
+
+/* Those after which this thread has looked. */
+static __thread unsigned known;
 
 static const struct {
 	const char *begins;
@@ -55,6 +77,12 @@ size_t gp_libraries_found(enum gp_library kind, const char *const **names)
 {
 	*names = found[kind].names;
 	return __atomic_load_n(&found[kind].n, __ATOMIC_ACQUIRE);
+}
+
+static void be_stale(void)
+{
+	__atomic_fetch_add(&reasons, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&gp_libraries_stale, STALE_TICKS, __ATOMIC_RELAXED);
 }
 
 static const char *base_name(const char *path)
@@ -121,7 +149,7 @@ void gp_dlopen_note(const char *file, int mode)
 		strncpy(deep[i], base_name(file), NAME_MAX_ - 1);
 		__atomic_store_n(&deep_ready[i], 1, __ATOMIC_RELEASE);
 	}
-	__atomic_store_n(&gp_libraries_stale, STALE_TICKS, __ATOMIC_RELAXED);
+	be_stale();
 }
 
 static bool was_deep(const char *name)
@@ -189,6 +217,25 @@ __attribute__((noinline, cold)) void gp_libraries_look(void)
 	__atomic_store_n(&seen, loads, __ATOMIC_RELAXED);
 }
 
+__attribute__((noinline, cold)) void gp_libraries_look_again(void)
+{
+	unsigned now_known = __atomic_load_n(&reasons, __ATOMIC_ACQUIRE);
+	uint64_t last = __atomic_load_n(&looked, __ATOMIC_RELAXED);
+	uint64_t now = gp_ticks();
+
+	if (now_known == known) {
+		if (now - last < LOOK_TICKS ||
+		    !__atomic_compare_exchange_n(&looked, &last, now, false,
+						 __ATOMIC_RELAXED,
+						 __ATOMIC_RELAXED))
+			return;
+	} else {
+		known = now_known;
+		__atomic_store_n(&looked, now, __ATOMIC_RELAXED);
+	}
+	gp_libraries_look();
+}
+
 void gp_libraries_tick(void)
 {
 	int stale = __atomic_load_n(&gp_libraries_stale, __ATOMIC_RELAXED);
@@ -214,5 +261,5 @@ void gp_libraries_asked(const void *caller)
 		return;
 	note(GP_LIBRARY_DIRECT, name);
 	__atomic_store_n(&asked_new, 1, __ATOMIC_RELEASE);
-	__atomic_store_n(&gp_libraries_stale, STALE_TICKS, __ATOMIC_RELAXED);
+	be_stale();
 }

@@ -20,6 +20,10 @@ extern int gp_libraries_stale;
  * is held. Cheap enough for a while, not for ever. */
 void gp_libraries_look(void);
 
+/* The same, unless this was done a moment ago and nothing speaks for a change
+ * since. */
+void gp_libraries_look_again(void);
+
 struct gp_context;
 
 /* The context's pool learns what was found so far. */
@@ -33,7 +37,7 @@ static inline void gp_libraries_mind(void)
 {
 	if (__builtin_expect(
 		    __atomic_load_n(&gp_libraries_stale, __ATOMIC_RELAXED), 0))
-		gp_libraries_look();
+		gp_libraries_look_again();
 }
 
 /* The code at `caller` looks up the driver's functions. */

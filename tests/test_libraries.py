@@ -142,6 +142,9 @@ class Libraries(harness.CudaTest):
         self.assertEqual(len(notes), 1, notes)
         self.assertTrue(notes[0].startswith(DIRECT), notes)
 
+    def test_threads_do_not_look_all_the_time(self):
+        self.assert_ok(self.run_program(['drv_looks', '40000']))
+
     def test_the_caller_is_who_it_was(self):
         """What a library opens is searched for where that library says."""
         os.mkdir(os.path.join(self.dir, 'sub'))
