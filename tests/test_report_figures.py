@@ -69,7 +69,7 @@ class Figures(unittest.TestCase):
 
     def test_all(self):
         pages = sorted(glob.glob(os.path.join(GOLDEN, 'report-*.txt')))
-        self.assertEqual(len(pages), 3)
+        self.assertEqual(len(pages), 4)
         for page in pages:
             with self.subTest(os.path.basename(page)):
                 self.check(page)

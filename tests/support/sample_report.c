@@ -195,6 +195,11 @@ struct gp_report *sample_report(enum gp_report_reason reason)
 	report.num_settings = sizeof(settings) / sizeof(settings[0]);
 	report.notes = notes;
 	report.num_notes = sizeof(notes) / sizeof(notes[0]);
+	if (reason == GP_REPORT_WARN) {
+		report.warn_device = 1;
+		report.warn_used = 36 * GIB + 3 * MIB;
+		report.warn_of = 40 * GIB;
+	}
 	if (reason == GP_REPORT_OOM) {
 		report.oom = (struct gp_oom){
 			.bytes = 200 * GIB / 7,

@@ -92,6 +92,9 @@ static void test_golden(void **state)
 	report = sample_report(GP_REPORT_OOM);
 	check_golden("report-oom.txt", print(report, false));
 	check_golden("report-oom.json", print(report, true));
+	report = sample_report(GP_REPORT_WARN);
+	check_golden("report-warn.txt", print(report, false));
+	check_golden("report-warn.json", print(report, true));
 	report = sample_report(GP_REPORT_SIGNAL);
 	sample_add_pool(report);
 	check_golden("report-signal-2-pools.txt", print(report, false));
@@ -147,7 +150,7 @@ static void test_page_fits(void **state)
 	struct gp_report *report;
 
 	(void)state;
-	for (int reason = GP_REPORT_EXIT; reason <= GP_REPORT_OOM; reason++) {
+	for (int reason = GP_REPORT_EXIT; reason <= GP_REPORT_WARN; reason++) {
 		report = sample_report((enum gp_report_reason)reason);
 		print(report, false);
 		check_page();
