@@ -68,7 +68,8 @@ class Row:
     def flat(self, start):
         report = self.report
         return {
-            'rank': self.rank, 'pid': self.pid, 'name': self.name,
+            'rank': self.rank, 'node': report.get('node'),
+            'pid': self.pid, 'name': self.name,
             'file': self.last.path, 'reports': len(self.said),
             'start_unix_ns': self.start, 'end_unix_ns': self.end,
             'end_elapsed_ns': max(self.end - start, 0), 'ended': self.how,
@@ -109,7 +110,8 @@ def fail(error):
 def read_all(paths):
     """({process: [story]}, what was wrong with the other files)."""
     runs, problems = {}, []
-    for path in paths:
+    # What processes left is added to their reports.
+    for path in sorted(paths, key=lambda path: path.endswith('.gpupool')):
         try:
             if path.endswith('.gpupool'):
                 story = gpupool_story.from_ring(gpupool_story.read_ring(path))
@@ -120,19 +122,22 @@ def read_all(paths):
             problems.append(str(problem))
             continue
         report = story.report
-        key = report['pid'], report.get('exe'), nearly(runs, report)
-        runs.setdefault(key, []).append(story)
+        runs.setdefault(key_of(runs, report), []).append(story)
     return runs, problems
 
 
-def nearly(runs, report):
-    """The start of that process: its file and its reports differ a little."""
+def key_of(runs, report):
+    """The process: its file and its reports differ a little in their start, and
+    what it left does not say on which host and as which rank it ran."""
     start = report['start_unix_ns']
-    for pid, exe, known in runs:
-        if (pid == report['pid'] and exe == report.get('exe') and
-                abs(known - start) < gpupool_story.SAME_START_NS):
-            return known
-    return start
+    who = report['pid'], report.get('exe'), report.get('node'), \
+        report.get('rank')
+    for key in runs:
+        if (key[:2] == who[:2] and abs(key[4] - start)
+                < gpupool_story.SAME_START_NS and
+                (key[2:4] == who[2:4] or report['reason'] == 'record')):
+            return key
+    return who + (start,)
 
 
 def add_ends(runs):

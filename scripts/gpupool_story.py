@@ -104,6 +104,10 @@ def read_report(path):
     try:
         data = json.loads(raw.decode('utf-8'))
     except ValueError as error:
+        if raw.startswith(b'gpupool report'):
+            raise Problem('%s is the text of a report, and the JSON that is '
+                          'read here does not lie beside it (report_format)'
+                          % path)
         if raw.lstrip()[:1] == b'{':
             raise Problem('%s: damaged, or cut short: %s' % (path, error))
         raise Problem('%s: it is no report of gpupool' % path)
@@ -149,13 +153,18 @@ def from_report(path, ring=None):
 def ring_of(report, directory=None):
     """The events of the process that wrote the report, if they are still
     there."""
+    if report.get('node', os.uname().nodename) != os.uname().nodename:
+        return None
     try:
         paths = gpupool_ledger.files(directory)
     except Problem:
-        return None
+        paths = []
+    # The report names it; the runtime directory may be another one now.
+    if report.get('record'):
+        paths.insert(0, report['record'])
     for path in paths:
         match = gpupool_file.NAME.match(os.path.basename(path))
-        if int(match.group(1)) != report['pid']:
+        if not match or int(match.group(1)) != report['pid']:
             continue
         try:
             ring = gpupool_ring.read(path)
@@ -186,8 +195,13 @@ def from_pid(pid):
     answer = gpupool_ledger.ask(process, 'report')
     if not answer.ok:
         raise Problem('process %d wrote no report: %s' % (pid, answer.text))
-    path = os.path.splitext(answer.text)[0] + '.json'
-    return from_report(path, process.path)
+    path = os.path.splitext(answer.text)[0]
+    if os.path.exists(path + '.json'):
+        return from_report(path + '.json', process.path)
+    # report_format:text; its figures are in what it holds.
+    story = from_ring(read_ring(process.path, any_owner=False))
+    story.page = read_page(path + '.txt')
+    return story
 
 
 def find(what, ring=None):

@@ -140,6 +140,9 @@ static const char *record(void)
 	return path;
 }
 
+/* Who the process is in its job. Written at start, then constant. */
+static char node[65], rank[16];
+
 /* The figures of this moment. Caller holds report_lock. */
 static void fill_report(struct gp_report *report,
 			const struct gp_report_about *about)
@@ -155,6 +158,8 @@ static void fill_report(struct gp_report *report,
 	if (n < 0)
 		strcpy(report->exe, "unknown");
 	report->record = record();
+	strcpy(report->node, node);
+	strcpy(report->rank, rank);
 	report->start_unix_ns = gp_start_time();
 	report->now_unix_ns = unix_ns();
 	report->num_pools = gp_context_report(
@@ -287,6 +292,10 @@ void gp_report_names_start(void)
 	     i++)
 		words.rank = getenv(ranks[i]);
 	gp_report_name(gp_settings()->report_name, &words, base);
+	snprintf(node, sizeof(node), "%.64s", host);
+	if (words.rank && strlen(words.rank) < sizeof(rank) && *words.rank &&
+	    strspn(words.rank, "0123456789") == strlen(words.rank))
+		strcpy(rank, words.rank);
 }
 
 /* The directory cannot be written: the runtime directory is there. True: that

@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "stats/report_impl.h"
@@ -63,6 +64,12 @@ static void head(struct gp_emit *emit, const struct gp_report *report)
 	gp_emit_number(emit, "sequence", GP_UNIT_PLAIN, report->sequence);
 	gp_emit_string(emit, "exe", report->exe);
 	gp_emit_string(emit, "record", report->record ? report->record : "");
+	/* Processes on different hosts may have the same number. */
+	if (report->node[0])
+		gp_emit_string(emit, "node", report->node);
+	if (report->rank[0])
+		gp_emit_number(emit, "rank", GP_UNIT_PLAIN,
+			       strtoull(report->rank, NULL, 10));
 	gp_emit_number(emit, "start_unix_ns", GP_UNIT_TIME,
 		       report->start_unix_ns);
 	gp_emit_hide(emit, false);

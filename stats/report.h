@@ -74,6 +74,8 @@ struct gp_report {
 	char exe[256];      /* path of the executable */
 	const char *record; /* file with the last events; NULL: none. Not owned
 			     */
+	char rank[16]; /* of the process in its job, digits; "": it has none */
+	char node[65]; /* the host's name; "": not known */
 	uint64_t start_unix_ns; /* when gpupool started in this process */
 	uint64_t now_unix_ns;
 

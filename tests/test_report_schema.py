@@ -44,7 +44,8 @@ class Schema(harness.CudaTest):
 
     def check(self, report):
         self.schema.check(report)
-        self.assertEqual(sorted(set(undescribed(self.schema, report))), [])
+        self.assertEqual(sorted(set(undescribed(self.schema, report))), [],
+                         'to be described in stats/report.schema.json')
 
     def test_the_pages_of_the_units(self):
         paths = sorted(glob.glob(GOLDEN))

@@ -123,6 +123,15 @@ class Processes(ReportVerb):
         self.assertEqual(report['allocated_bytes'], 100 * MIB)
         self.assertEqual(self.finish(proc)[0], 0)
 
+    def test_a_living_one_that_writes_only_text(self):
+        proc = self.holder(conf='report_format:text')
+        self.assertIn('100.00 MiB', self.report(proc.pid))
+        self.assertEqual(json.loads(self.report(proc.pid, '--json'))
+                         ['allocated_bytes'], 100 * MIB)
+        page, = glob.glob(os.path.join(self.dir, '*usr1-1.txt'))
+        self.assertIn('report_format', self.refused(page))
+        self.finish(proc)
+
     def test_its_events_are_added_where_they_lie(self):
         proc = self.script()
         self.step(proc, 'alloc=5000')
@@ -296,6 +305,28 @@ class Jobs(ReportVerb):
         self.assertEqual((row['reports'], row['ended'], row['num_ooms']),
                          (3, 'exit', 1))
         self.assertEqual(row['oom_bytes'], 1000000000000)
+
+    def test_ranks_and_hosts(self):
+        """The launcher's environment says who is who; on another host a process
+        may have the same number."""
+        for rank in '0', '3', 'x', '':
+            env = self.build.env(
+                conf='quiet:True,report_dir:' + self.dir, RANK=rank,
+                XDG_RUNTIME_DIR=self.xdg)
+            self.assert_ok(harness.run(
+                [self.build.program('drv_script'), 'alloc=5000'], env))
+        rows = json.loads(self.report(self.dir, '--json'))['processes']
+        self.assertEqual([row['rank'] for row in rows], [0, 3, None, None])
+        self.assertEqual({row['node'] for row in rows},
+                         {os.uname().nodename})
+        path = rows[1]['file']
+        with open(path) as file:
+            report = json.load(file)
+        report['node'] = 'elsewhere'
+        with open(path.replace('.exit', '-2.exit'), 'w') as file:
+            json.dump(report, file)
+        rows = json.loads(self.report(self.dir, '--json'))['processes']
+        self.assertEqual([row['rank'] for row in rows], [0, 3, 3, None, None])
 
     def test_one_that_was_killed(self):
         """Its last report does not say so; what it left does."""
