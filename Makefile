@@ -16,16 +16,20 @@ OPT       ?= -O2
 B := build$(if $(SAN),/san-$(SAN))
 
 # TSan does not model fences; the ones here order no plain data.
+comma := ,
+# AddressSanitizer's builds look for undefined behaviour, too.
+SANITIZE := $(if $(SAN),-fsanitize=$(SAN:address=address$(comma)undefined) \
+	 -fno-sanitize-recover=all)
 SAN_WARN := $(if $(filter thread,$(SAN)),-Wno-unknown-warning-option -Wno-tsan)
 
 WARN  := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
 	 -Wmissing-prototypes -Wpointer-arith -Wundef -Wvla
 CFLAGS_ALL := -std=gnu11 $(OPT) -g -fPIC -fvisibility=hidden \
 	 -fno-strict-aliasing -fno-omit-frame-pointer $(WARN) -I. \
-	 $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all $(SAN_WARN)) \
+	 $(SANITIZE) $(SAN_WARN) \
 	 $(if $(DEBUG),-DGP_DEBUG) $(CFLAGS)
 LIB_CFLAGS := -ftls-model=initial-exec
-LDFLAGS_ALL := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
+LDFLAGS_ALL := $(SANITIZE) $(LDFLAGS)
 
 ifeq ($(V),1)
 Q :=
@@ -85,7 +89,7 @@ help:
 	@echo 'make demo          an unmodified example, plain and preloaded'
 	@echo 'make deps          install what the tests need (apt, as root)'
 	@echo 'make test          all tests; no card needed'
-	@echo 'make SAN=address|undefined test   the same, sanitized'
+	@echo 'make SAN=address test      the same under ASan and UBSan (or SAN=undefined)'
 	@echo 'make SAN=thread test              units and fuzzers under TSan'
 	@echo 'make bench [TRACES=DIR]           timings, build/bench.json'
 	@echo 'make fuzz          longer random runs'
