@@ -1,6 +1,6 @@
-"""A small program that uses the driver: which there is, which cards, and does an
-allocation reach gpupool. `gpupool doctor` runs it under the preload and reads
-the object that it prints.
+"""A small program that uses the driver: which there is, which cards, and does
+an allocation reach gpupool. `gpupool doctor` runs it under the preload and
+reads the object that it prints.
 """
 import ctypes
 import json

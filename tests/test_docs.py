@@ -9,7 +9,7 @@ import unittest
 
 import harness
 from screen import ScreenTest
-from verbs import GPUPOOL, MIB, VerbTest
+from verbs import VerbTest
 
 sys.path.insert(0, os.path.join(harness.ROOT, 'scripts'))
 import gpupool_cli  # noqa: E402  (found through the line above)

@@ -11,7 +11,7 @@ import unittest
 
 import harness
 from screen import ScreenTest
-from verbs import MIB, VerbTest
+from verbs import GPUPOOL, MIB, VerbTest
 
 # Loads the driver by one of several ways, and allocates 8 MiB.
 DOORS = '''
@@ -102,7 +102,7 @@ class Machine(DoctorTest):
 
     def setUp(self):
         super().setUp()
-        if self.build.sanitizer_runtime():
+        if self.build.san:
             self.skipTest('a sanitized library wants its runtime first')
 
     def test_all_is_well(self):
@@ -220,12 +220,9 @@ class Machine(DoctorTest):
 
     def test_under_a_tool(self):
         """Told from the processes above."""
-        tool = os.path.join(self.dir, 'cuda-gdb')
-        shutil.copy(shutil.which('env'), tool)
         script = os.path.join(self.dir, 'ncu')
         # A copy of the shell that stays above.
         shutil.copy(os.path.realpath(shutil.which('sh')), script)
-        from verbs import GPUPOOL
         result = harness.run(
             [script, '-c', '"$@"; true', 'sh', sys.executable, GPUPOOL,
              'doctor', '--sim', '--json', '--lib', self.build.lib],
@@ -260,7 +257,7 @@ class Program(DoctorTest):
 
     def setUp(self):
         super().setUp()
-        if self.build.sanitizer_runtime():
+        if self.build.san:
             self.skipTest('sanitizers do not bear some of these doors')
 
     def doors(self):
