@@ -8,6 +8,8 @@ static __thread uint64_t mine; /* operations this thread has ended */
 void gp_flight_begin(struct gp_pool *pool)
 {
 	pool->in_flight++;
+	while (pool->granting)
+		pthread_cond_wait(&pool->landed, &pool->lock.mutex);
 	gp_unlock(&pool->lock);
 }
 

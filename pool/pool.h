@@ -137,6 +137,10 @@ uint64_t gp_pool_trim_idle(struct gp_pool *pool, uint64_t bytes, uint64_t most,
 uint64_t gp_pool_reserved(const struct gp_pool *pool);
 uint64_t gp_pool_allocated(const struct gp_pool *pool);
 
+/* Who may reach the memory, as the driver's set_access says it, has changed: it is
+ * told so for all that is mapped. 0 or -errno. */
+int gp_pool_regrant(struct gp_pool *pool);
+
 /* Housekeeping (decay); gpupool's own thread calls it about every decay_ms/4.
  * Never blocks a thread of the program for longer than one driver call. */
 void gp_pool_tick(struct gp_pool *pool);

@@ -76,6 +76,7 @@ struct gp_pool {
 	uint64_t clock;                /* the driver's, when last looked at */
 	uint64_t move_ns;              /* spent on growth that moved memory */
 	unsigned in_flight; /* operations with HELD tiles outside the lock */
+	bool granting;      /* they wait for grant.c before they begin */
 	uint64_t landings;  /* such operations that have ended */
 };
 

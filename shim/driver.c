@@ -96,15 +96,34 @@ static int map(void *dev, uint64_t va, uint64_t bytes, uint64_t handle)
 			     "cuMemMap");
 }
 
+static CUresult set_access_for(const struct gp_cuda_driver *cuda, uint64_t va,
+			       uint64_t bytes, uint64_t peers, uint64_t told)
+{
+	CUmemAccessDesc access[1 + GP_MAX_PEERS] = {{
+		.location = cuda->prop.location,
+		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+	}};
+	size_t n = 1;
+
+	for (int i = 0; told; i++, told >>= 1, peers >>= 1) {
+		if (!(told & 1))
+			continue;
+		access[n].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+		access[n].location.id = i;
+		access[n++].flags = peers & 1
+					    ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+					    : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	}
+	return gp_real()->cuMemSetAccess(va, bytes, access, n);
+}
+
 static int set_access(void *dev, uint64_t va, uint64_t bytes)
 {
 	const struct gp_cuda_driver *cuda = dev;
-	CUmemAccessDesc access = {
-		.location = cuda->prop.location,
-		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-	};
+	uint64_t told = __atomic_load_n(&cuda->told, __ATOMIC_SEQ_CST);
+	uint64_t peers = __atomic_load_n(&cuda->peers, __ATOMIC_SEQ_CST);
 
-	return gp_cuda_errno(gp_real()->cuMemSetAccess(va, bytes, &access, 1),
+	return gp_cuda_errno(set_access_for(cuda, va, bytes, peers, told),
 			     "cuMemSetAccess");
 }
 

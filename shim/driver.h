@@ -8,13 +8,21 @@
 #include "pool/limit.h"
 #include "shim/hooks.h"
 
+/* Devices that can be another's peer, by number. */
+#define GP_MAX_PEERS 64
+
 struct gp_cuda_driver {
 	struct gp_driver driver; /* what the pool is given */
 	CUcontext context;
 	CUdevice device;
 	CUuuid uuid; /* of the device, or of its part (MIG); zeros: unknown */
 	CUmemAllocationProp prop; /* of every handle; immutable */
-	struct gp_limit *limit;   /* what the device may still give */
+	/* Other devices that may reach the memory, and those that ever could,
+	 * by number; atomic. peer_users: how many contexts of each asked for
+	 * it; see peers.c. */
+	uint64_t peers, told;
+	unsigned peer_users[GP_MAX_PEERS];
+	struct gp_limit *limit; /* what the device may still give */
 	bool gone; /* the context, and with it its plain allocations */
 	/* Kernels and the host share all memory, by their page tables. */
 	bool host_sees_all;

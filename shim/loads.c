@@ -151,14 +151,6 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 	return gp_room_made(rc) ? gp_real()->cuCtxSetLimit(limit, value) : rc;
 }
 
-CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
-{
-	CUresult rc = gp_real()->cuCtxEnablePeerAccess(peer, flags);
-
-	return gp_room_made(rc) ? gp_real()->cuCtxEnablePeerAccess(peer, flags)
-				: rc;
-}
-
 CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes,
 			const CUmemAccessDesc *access, size_t number)
 {

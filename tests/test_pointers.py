@@ -11,19 +11,25 @@ SETTINGS = ('quiet:True', 'quiet:True,expandable_segments:False',
 
 class Pointers(harness.CudaTest):
 
-    def lines(self, **kwargs):
-        result = self.run_program(['drv_pointers'], sim='memory:1GiB',
+    def lines(self, program, **kwargs):
+        result = self.run_program([program], sim='memory:1GiB,devices:2',
                                   **kwargs)
         self.assert_ok(result)
         self.assertEqual(result.err, b'')
         return result.out.decode().splitlines()
 
     def test_same_lines(self):
-        plain = self.lines(preload=False)
-        self.assertGreater(len(plain), 800)
+        self.compare('drv_pointers', 800)
+
+    def test_peers(self):
+        self.compare('drv_peers', 20)
+
+    def compare(self, program, least):
+        plain = self.lines(program, preload=False)
+        self.assertGreater(len(plain), least)
         for conf in SETTINGS:
             with self.subTest(conf=conf):
-                ours = self.lines(conf=conf)
+                ours = self.lines(program, conf=conf)
                 self.assertEqual('', '\n'.join(difflib.unified_diff(
                     plain, ours, 'plain', 'preloaded', n=0, lineterm='')))
 
