@@ -3,6 +3,7 @@
 #include "shim/oom.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -60,13 +61,15 @@ struct search {
 	struct gp_oom *oom;
 	struct gp_process_id self;
 	const uint8_t *uuid;
-	char names[16384];
 };
 
-static uint64_t word(const struct search *search,
-		     const struct gp_ledger_copy *row, const char *name)
+/* One refusal at a time; too large for a thread's stack. */
+static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
+static char names[16384]; /* guarded by it */
+
+static uint64_t word(const struct gp_ledger_copy *row, const char *name)
 {
-	int at = gp_ledger_word(search->names, "device", name);
+	int at = gp_ledger_word(names, "device", name);
 
 	return at < 0 ? UINT64_MAX : row->words[at];
 }
@@ -84,11 +87,10 @@ static void enter(struct search *search, const struct gp_file_head *head,
 
 	if (!other)
 		return;
-	other->bytes =
-		or_nothing(word(search, row, "reserved_bytes.all.current")) +
-		or_nothing(word(search, row, "outside_bytes")) +
-		or_nothing(word(search, row, "context_bytes"));
-	other->cached = or_nothing(word(search, row, "cached_bytes"));
+	other->bytes = or_nothing(word(row, "reserved_bytes.all.current")) +
+		       or_nothing(word(row, "outside_bytes")) +
+		       or_nothing(word(row, "context_bytes"));
+	other->cached = or_nothing(word(row, "cached_bytes"));
 	snprintf(other->name, sizeof(other->name), "%.40s",
 		 slash ? slash + 1 : head->exe);
 }
@@ -114,11 +116,11 @@ static void look_at_file(struct search *search, int fd)
 	const char *why;
 
 	if (gp_file_read_head(fd, &head, &why) || !alive(&head, search) ||
-	    head.names_bytes >= sizeof(search->names) ||
-	    pread(fd, search->names, head.names_bytes, head.names_at) !=
+	    head.names_bytes >= sizeof(names) ||
+	    pread(fd, names, head.names_bytes, head.names_at) !=
 		    (ssize_t)head.names_bytes)
 		return;
-	search->names[head.names_bytes] = '\0';
+	names[head.names_bytes] = '\0';
 	for (unsigned i = 1; i < head.num_rows && i <= GP_LEDGER_DEVICES; i++)
 		if (!gp_ledger_read(fd, &head, i, &row) &&
 		    !memcmp(row.uuid, search->uuid, sizeof(row.uuid)))
@@ -153,7 +155,9 @@ static void ask_ledgers(struct gp_oom *oom, const CUuuid *uuid)
 	if (dir < 0)
 		return;
 	gp_process_self(&search.self);
+	pthread_mutex_lock(&names_lock);
 	gp_runtime_dir_each(dir, MAX_NAMES, visit, &search);
+	pthread_mutex_unlock(&names_lock);
 	close(dir);
 }
 
