@@ -133,7 +133,8 @@ def python_module(build, path):
 
 
 def kills(build, test):
-    """A test that kills programs at random points, with many of them."""
+    """A test that kills programs at random points, or sends them signals, with
+    many of them."""
     env = dict(os.environ, GPUPOOL_TEST_BUILD=build.path,
                GPUPOOL_TEST_SAN=build.san or '', GPUPOOL_TEST_KILLS='200')
     result = harness.run([sys.executable, '-m', 'unittest', test], env,
@@ -216,7 +217,8 @@ def collect(build, args):
     if args.fuzz_long and build.san != 'thread':
         jobs.extend(lambda m=m: kills(build, m)
                     for m in ('test_ring.Events.test_kill',
-                              'test_neighbours.Kills.test_sigkill'))
+                              'test_neighbours.Kills.test_sigkill',
+                              'test_report_storm.Storm'))
     if args.fuzz_long:
         return jobs
     # The long ones first, so that two jobs end at about the same time.

@@ -10,8 +10,8 @@ import unittest
 import harness
 
 MIB = 1 << 20
-# A thousand a second, for a second; fewer where every step costs more.
-SIGNALS = 1000 if os.environ.get('GPUPOOL_TEST_LONG') else 200
+# About a thousand a second.
+SIGNALS = 5 * int(os.environ.get('GPUPOOL_TEST_KILLS', '40'))
 
 
 def wait_for(what, seconds=20):
