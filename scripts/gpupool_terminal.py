@@ -2,6 +2,7 @@
 afterwards, however that comes about."""
 import fcntl
 import os
+import re
 import select
 import signal
 import struct
@@ -31,6 +32,7 @@ class Terminal:
         self.keys = keys if os.isatty(keys) else None
         self.before = None
         self.resized = False
+        self.typed = ''  # keys that came together
 
     def __enter__(self):
         self.wake, wake = os.pipe()
@@ -106,6 +108,8 @@ class Terminal:
         if self.resized:
             self.resized = False
             return RESIZED
+        if self.typed:
+            return self._next()
         watched = [self.wake] + ([] if self.keys is None else [self.keys])
         ready = select.select(watched, [], [], max(0.0, seconds))[0]
         if self.wake in ready:
@@ -119,5 +123,11 @@ class Terminal:
         if not typed:
             self.keys = None  # its end
             return None
-        text = typed.decode('utf-8', 'replace')
-        return '' if text.startswith('\033') else text[:1]
+        # Arrows and the like are nobody's keys here.
+        self.typed = re.sub('\033(?:\\[[0-9;]*|O)?.?', '',
+                            typed.decode('utf-8', 'replace'))
+        return self._next()
+
+    def _next(self):
+        key, self.typed = self.typed[:1], self.typed[1:]
+        return key

@@ -413,6 +413,7 @@ class Screen(ScreenTest):
                  'V; the library needs V'),
                 (r'CUDA \d+\.\d+', 'CUDA V'),
                 (r'[\d.]+ [KMGT]iB free', 'N free'),
+                (r'after [\d.]+ s', 'after N s'),
                 (r'(?m)^[$#] ?$', '$')):
             text = re.sub(pattern, to, text)
         return text.rstrip('\n') + '\n'

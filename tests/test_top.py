@@ -254,13 +254,12 @@ class Live(TopTest, ScreenTest):
         self.open(80, 24, 'top', '-d', '0.1')
 
         def order(text):
-            return [int(pid) for pid in re.findall(r'(?m)^ +(\d+) +0 ', text)]
+            return [int(pid) for pid in re.findall(r'(?m)^ *(\d+) +0 ', text)]
 
         self.until(lambda text: order(text) == [big.pid, small.pid])
         self.type('R')
         self.until(lambda text: order(text) == [small.pid, big.pid])
-        self.type('R')
-        self.type('p')
+        self.tmux('send-keys', 'Up', 'F5', 'R', 'p')  # at once, and no q
         self.until(lambda text: order(text) == sorted((small.pid, big.pid))
                    and 'sorted by pid' in text)
         self.type('h')
