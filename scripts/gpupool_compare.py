@@ -39,7 +39,8 @@ class Row:
         self.peak_allocated = self._most('peak_allocated_bytes')
         self.peak_reserved = self._most('peak_reserved_bytes')
         self.refused = self._most('num_ooms')
-        ooms = [s for s in self.stories if s.report['reason'] == 'oom']
+        ooms = [s for s in self.stories if s.report['reason'] == 'oom'
+                and 'oom_bytes' in s.report]
         self.oom = ooms[0].report if ooms else None
 
     def _most(self, key):

@@ -263,6 +263,8 @@ def lines(made):
         yield 'Each call site holds as much as before.'
     if changed:
         yield heading('Live memory by call site')
+        yield fill('Of each report its largest sites are known; one that is '
+                   'not among them counts as 0 there.')
         for row in changed[:SITES]:
             yield '%s, from %s to %s' % (
                 change(row['change']), size(row['before']),
