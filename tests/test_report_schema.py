@@ -77,6 +77,16 @@ class Schema(harness.CudaTest):
         self.check(report)
         self.assertIsNone(report['peak_use_percent'])
 
+    def test_a_program_that_freed_all_it_had(self):
+        """Call sites are left, and their shares of nothing."""
+        result = self.run_program(['drv_script', 'alloc=5000', 'free=0'],
+                                  conf='quiet:True,stacks:all')
+        self.assert_ok(result)
+        path, = glob.glob(os.path.join(self.dir, '*.exit.json'))
+        report = load(path)
+        self.check(report)
+        self.assertIsNone(report['top_sites'][0]['share'])
+
     def test_what_does_not_fit_is_named(self):
         right = load(sorted(glob.glob(GOLDEN))[0])
         self.schema.check(right)
