@@ -23,6 +23,7 @@
 #include "shim/state.h"
 #include "shim/work.h"
 #include "stats/log.h"
+#include "stats/output.h"
 #include "stats/process_file.h"
 
 int gp_phase_now = GP_COLD;
@@ -250,7 +251,7 @@ __attribute__((noinline, cold)) void gp_prove_interception(void)
 	fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
 	if (fd >= 0) {
 		n = snprintf(line, sizeof(line), "%d\n", (int)getpid());
-		if (write(fd, line, (size_t)n) != n)
+		if (gp_write_all(fd, line, (size_t)n))
 			gp_warn("cannot tell gpupool run that calls arrive");
 		close(fd);
 	}

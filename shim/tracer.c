@@ -16,6 +16,7 @@
 
 #include "shim/tracer.h"
 #include "stats/log.h"
+#include "stats/output.h"
 
 int gp_tracing;
 
@@ -37,22 +38,13 @@ static uint64_t now_us(void)
 
 static void flush(void)
 {
-	size_t done = 0;
+	int rc = file < 0 ? 0 : gp_write_all(file, buffer, filled);
 
-	while (done < filled && file >= 0) {
-		ssize_t n = write(file, buffer + done, filled - done);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			gp_warn("trace: %s; the trace ends here",
-				strerror(n ? errno : EIO));
-			close(file);
-			file = -1;
-			__atomic_store_n(&gp_tracing, 0, __ATOMIC_RELAXED);
-			break;
-		}
-		done += (size_t)n;
+	if (rc) {
+		gp_warn("trace: %s; the trace ends here", strerror(-rc));
+		close(file);
+		file = -1;
+		__atomic_store_n(&gp_tracing, 0, __ATOMIC_RELAXED);
 	}
 	filled = 0;
 }

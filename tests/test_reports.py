@@ -3,6 +3,7 @@ they go, what they hold, and that nothing else changes for the program."""
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -382,6 +383,23 @@ class Trace(ReportTest):
                           ('f', lines[3][2])])
         self.assertEqual(lines[1][1], lines[3][1])
         self.assertNotEqual(lines[1][1], lines[2][1])
+
+    def test_a_limit_of_file_size_is_no_signal(self):
+        """What the program never writes cannot end it."""
+        path = os.path.join(self.dir, 'trace.csv')
+        proof = os.path.join(self.dir, 'proof')
+        open(proof, 'w').close()
+        for most in 0, 16:
+            result = self.script(
+                'alloc=4096', 'free=0', 'exit=3',
+                conf='backend:passthrough',
+                env={'GPUPOOL_TRACE': path, 'GPUPOOL_PROOF': proof},
+                preexec_fn=lambda: resource.setrlimit(
+                    resource.RLIMIT_FSIZE, (most, most)))
+            self.assert_ok(result, 3)
+            self.assertIn(b'trace: File too large; the trace ends here',
+                          result.err)
+            self.assertEqual(os.path.getsize(path), most)
 
 
 if __name__ == '__main__':
