@@ -4,6 +4,7 @@ Each verb has a module with build_parser(), which help, completion and the man
 page come from, and main(argv), which returns the exit status.
 """
 import argparse
+import difflib
 import importlib
 import os
 import sys
@@ -87,11 +88,16 @@ def print_version():
     print(gpupool_settings.version(find_library()))
 
 
+def no_such(verb):
+    near = difflib.get_close_matches(verb, [v[0] for v in VERBS], 1)
+    return Problem('there is no command %s; %s`gpupool --help` lists them' % (
+        verb, 'the nearest is %s, ' % near[0] if near else ''), 2)
+
+
 def show_help(argv):
     module = module_of(argv[0]) if argv else None
     if argv and not module:
-        raise Problem('there is no command %s; `gpupool --help` lists them'
-                      % argv[0], 2)
+        raise no_such(argv[0])
     (module.build_parser() if module else build_parser()).print_help()
     return 0
 
@@ -102,6 +108,8 @@ def dispatch(argv):
         return module.main(argv[1:])
     if argv[:1] == ['help']:
         return show_help(argv[1:])
+    if argv and not argv[0].startswith('-'):
+        raise no_such(argv[0])
     parser = build_parser()
     options = parser.parse_args(argv)
     if options.version:

@@ -111,13 +111,15 @@ def show_without_effect(options):
 
 
 def select(settings, key):
-    """Keep what `key` names: that option, else all that begin with it."""
+    """Keep what `key` names: that option, else all that begin with it, else
+    all that have it in them."""
     groups = ('options', 'without_effect')
     known = [o['key'] for group in groups for o in settings[group]]
     if key in known:
         chosen = [key]
     else:
-        chosen = [k for k in known if k.startswith(key)]
+        chosen = ([k for k in known if k.startswith(key)]
+                  or [k for k in known if key in k])
     if not chosen:
         near = difflib.get_close_matches(key, known, 1, 0.4)
         raise Problem('no option %s; %s' % (
@@ -137,11 +139,12 @@ def table(library):
 
 def build_parser():
     parser = argparse.ArgumentParser(
-        prog='gpupool options', usage='gpupool options [KEY] [--json]',
+        prog='gpupool options', usage='gpupool options [KEY] [--json] [--lib FILE]',
         description='Print every setting with its default and what it '
                     'accepts, and its value where GPUPOOL_CONF sets it.')
     parser.add_argument('key', nargs='?', metavar='KEY',
-                        help='this one only, or those that begin so')
+                        help='this one only, or those that begin so, or have '
+                             'it in them')
     parser.add_argument('--json', action='store_true',
                         help='the same for scripts')
     parser.add_argument('--lib', metavar='FILE',

@@ -154,6 +154,13 @@ class Status(RunTest):
         self.assert_ok(self.gpupool('--no-such-option', '--', 'true'), 2)
         self.assert_ok(harness.run([sys.executable, GPUPOOL], self.env()), 2)
 
+    def test_no_such_command(self):
+        result = self.gpupool(action='rnu')
+        self.assert_ok(result, 2)
+        self.assertIn(b'there is no command rnu; the nearest is run',
+                      result.err)
+        self.assertLessEqual(max(map(len, result.err.splitlines())), 80)
+
     def test_help_fits_a_terminal(self):
         for args in ['--help'], ['run', '--help'], ['record', '--help']:
             result = harness.run([sys.executable, GPUPOOL] + args,

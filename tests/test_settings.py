@@ -363,6 +363,9 @@ class Options(CommandTest):
         keys = [o['key'] for o in json.loads(
             self.ask('cache', '--json').out.decode())['options']]
         self.assertEqual(keys, ['cache_policy', 'cache_decay_ms'])
+        keys = [o['key'] for o in json.loads(
+            self.ask('limit', '--json').out.decode())['options']]
+        self.assertEqual(keys, ['memory_limit', 'host_limit', 'on_bad_limit'])
         result = self.ask('pinned_free_catch_all')
         self.assertIn(b'does not pool host memory', result.out)
         result = self.ask('memory_limt')
