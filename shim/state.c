@@ -21,6 +21,7 @@
 #include "shim/reporter.h"
 #include "shim/stacks.h"
 #include "shim/state.h"
+#include "shim/tools.h"
 #include "shim/work.h"
 #include "stats/log.h"
 #include "stats/output.h"
@@ -29,7 +30,8 @@
 int gp_phase_now = GP_COLD;
 bool gp_checking;
 
-/* Written under load_lock before `loaded` is published; then constant. */
+/* Written under load_lock before `loaded` is published; then constant, but for
+ * settings.backend, which the starter may change before GP_RUNNING. */
 static char start_dir[PATH_MAX];
 static char xdg_runtime_dir[PATH_MAX]; /* "" : none that can be used */
 static uint64_t start_time;
@@ -147,8 +149,24 @@ static void after_fork_in_child(void)
 	gp_file_forget();
 }
 
-static void configure(void)
+/* Work need not be watched then. */
+static void pass_through(const char *tool)
 {
+	if (settings.backend != GP_BACKEND_NATIVE)
+		return;
+	settings.backend = GP_BACKEND_PASSTHROUGH;
+	gp_work_watch(false);
+	gp_warn("%s is here, so device memory comes from the driver and is "
+		"only "
+		"counted (backend:passthrough)",
+		tool);
+}
+
+/* tool: what the program runs under, or NULL. */
+static void configure(const char *tool)
+{
+	if (tool)
+		pass_through(tool);
 	for (size_t i = 0; i < num_notes; i++)
 		gp_warn("%s", note_list[i]);
 	gp_log_quiet(settings.quiet);
@@ -192,13 +210,17 @@ static bool begin_start(void)
 __attribute__((noinline, cold)) bool gp_start(void)
 {
 	int saved = errno;
+	const char *tool;
 
 	if (!gp_may_intercept()) {
 		errno = saved;
 		return false;
 	}
+	/* Looked for by whoever comes, as it asks the dynamic linker: nobody
+	 * may wait for us meanwhile. */
+	tool = gp_tool_here();
 	if (begin_start()) {
-		configure();
+		configure(tool);
 		__atomic_store_n(&starter, 0, __ATOMIC_RELEASE);
 	}
 	errno = saved;
