@@ -7,8 +7,11 @@ import re
 
 from gpupool_finding import NOTE, OK, TODO, Finding
 
-PROFILER = ('profilers see the calls that gpupool makes of the driver, not '
-            "the program's own cudaMalloc; for those run it without gpupool")
+PASSES = ('beside it gpupool passes every call through to the driver and only '
+          'counts, which is one line on stderr')
+PROFILER = ('beside profilers that it knows gpupool passes every call through '
+            'to the driver and only counts; others see the calls that it '
+            "makes, not the program's own cudaMalloc")
 CHECKER = ("it knows the pool's memory as a few large blocks, so that a "
            'kernel which leaves its own block is not seen; look for such '
            'faults without gpupool')
@@ -16,12 +19,11 @@ CHECKER = ("it knows the pool's memory as a few large blocks, so that a "
 # By the base name of a program in front, or of a process above us.
 TOOLS = {
     'ncu': (NOTE, 'put the tool outside: ncu --target-processes all gpupool '
-                  'run -- PROGRAM. Kernel replay saves and restores the whole '
-                  'pool, so limit it with --limit'),
+                  'run -- PROGRAM; ' + PASSES),
     'nsys': (NOTE, 'put the tool outside: nsys profile gpupool run -- '
-                   'PROGRAM; ' + PROFILER),
+                   'PROGRAM; ' + PASSES),
     'nvprof': (NOTE, PROFILER),
-    'compute-sanitizer': (TODO, CHECKER),
+    'compute-sanitizer': (NOTE, PASSES),
     'cuda-memcheck': (TODO, CHECKER),
     'cuda-gdb': (NOTE, 'gpupool run -- cuda-gdb also preloads it into the '
                        'debugger; in cuda-gdb rather say: set exec-wrapper '
@@ -64,8 +66,8 @@ LIBRARIES = (
     (r'libtsan|libclang_rt\.tsan', TODO,
      'ThreadSanitizer does not bear a library that wraps dlsym: run without '
      'one of them'),
-    (r'libsanitizer-(collection|public)', TODO,
-     'compute-sanitizer: ' + CHECKER),
+    (r'libsanitizer-(collection|public)', NOTE,
+     'compute-sanitizer: ' + PASSES),
     (r'libnvperf|libToolsInjection|libTreeLauncher', NOTE, PROFILER),
     (r'libucm', NOTE,
      "UCX patches the driver's functions in place, so allocations take the "
