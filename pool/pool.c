@@ -183,9 +183,10 @@ void gp_pool_destroy(struct gp_pool *pool)
 	tear_down(pool);
 }
 
-/* The live block around va, and how far va is into it; NULL: none. */
-static const struct gp_block *live_around(const struct gp_pool *pool,
-					  uint64_t va, uint64_t *offset)
+/* The block around va, its tag, and how far va is into it: exact when the block
+ * is live. NULL: none is known. */
+static const struct gp_block *around(const struct gp_pool *pool, uint64_t va,
+				     uint64_t *tag, uint64_t *offset)
 {
 	uint64_t granule, beyond;
 	struct gp_slab *slab;
@@ -200,13 +201,29 @@ static const struct gp_block *live_around(const struct gp_pool *pool,
 		b = gp_arena_around(&pool->arena, granule);
 	if (!b)
 		return NULL;
-	uint64_t tag = __atomic_load_n(&b->tag, __ATOMIC_ACQUIRE);
-
-	if (!gp_state_is_live((enum gp_state)(tag & 0xff)) ||
-	    granule < tag >> 8)
+	*tag = __atomic_load_n(&b->tag, __ATOMIC_ACQUIRE);
+	if (granule < *tag >> 8)
 		return NULL;
-	*offset = ((granule - (tag >> 8)) << GP_GRANULE_SHIFT) + beyond;
+	*offset = ((granule - (*tag >> 8)) << GP_GRANULE_SHIFT) + beyond;
 	return b;
+}
+
+/* Was it the program's, and is no more? Not the states of a block that is on
+ * its way from one to another. */
+static bool is_freed(enum gp_state state)
+{
+	return state == GP_FREE || state == GP_CACHED ||
+	       state == GP_SET_ASIDE || state == GP_LENT;
+}
+
+/* The live block around va, and how far va is into it; NULL: none. */
+static const struct gp_block *live_around(const struct gp_pool *pool,
+					  uint64_t va, uint64_t *offset)
+{
+	uint64_t tag;
+	const struct gp_block *b = around(pool, va, &tag, offset);
+
+	return b && gp_state_is_live((enum gp_state)(tag & 0xff)) ? b : NULL;
 }
 
 int gp_pool_span(struct gp_pool *pool, uint64_t va, uint64_t *base,
@@ -225,14 +242,15 @@ int gp_pool_span(struct gp_pool *pool, uint64_t va, uint64_t *base,
 
 bool gp_pool_fits(struct gp_pool *pool, uint64_t va, uint64_t bytes)
 {
-	const struct gp_block *b;
-	uint64_t offset, whole;
+	uint64_t tag, offset, whole;
+	const struct gp_block *b = around(pool, va, &tag, &offset);
 
-	b = live_around(pool, va, &offset);
-	if (!b)
+	if (!b || bytes == 0)
 		return true;
+	if (!gp_state_is_live((enum gp_state)(tag & 0xff)))
+		return !is_freed((enum gp_state)(tag & 0xff));
 	whole = __atomic_load_n(&b->requested, __ATOMIC_RELAXED);
-	return bytes == 0 || (offset < whole && bytes <= whole - offset);
+	return offset < whole && bytes <= whole - offset;
 }
 
 int gp_pool_find(struct gp_pool *pool, uint64_t va, uint64_t *base,

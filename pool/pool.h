@@ -119,8 +119,9 @@ int gp_pool_find(struct gp_pool *pool, uint64_t va, uint64_t *base,
 int gp_pool_span(struct gp_pool *pool, uint64_t va, uint64_t *base,
 		 uint64_t *bytes, uint64_t *held);
 
-/* False: va is in a live block, but so many bytes go beyond what was asked for.
- * True: they do not, or nothing is known. Any thread. */
+/* False: va is in a live block, but so many bytes go beyond what was asked for;
+ * or in one that has been freed. True: they fit, or nothing is known. Any
+ * thread. */
 bool gp_pool_fits(struct gp_pool *pool, uint64_t va, uint64_t bytes);
 
 /* Give back at least `bytes` of cached memory to the driver if there is so

@@ -1,6 +1,6 @@
 /*
- * Copies and sets that go past the end of their memory. The driver refuses
- * them; behind a block of the pool it would find the next one.
+ * Copies and sets that go past the end of their memory, or to memory that has
+ * been freed. The driver refuses them; in the pool it would find other blocks.
  *
  * Each answers whether the call is one of these. False where it is for the
  * driver to say: other memory, figures that make no sense. Any thread; no

@@ -196,8 +196,11 @@ static void ends_of_blocks(void **state)
 			assert_false(gp_pool_fits(rig.pool, v, UINT64_MAX));
 		}
 	}
-	for (int i = 0; i < 10; i++)
+	for (int i = 0; i < 10; i++) {
 		assert_int_equal(gp_pool_free(rig.pool, va[i]), 0);
+		assert_false(gp_pool_fits(rig.pool, va[i], 1));
+		assert_true(gp_pool_fits(rig.pool, va[i], 0));
+	}
 	assert_int_equal(gp_pool_span(rig.pool, va[3], &base, &bytes, &held),
 			 -ENOENT);
 }
