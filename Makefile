@@ -57,6 +57,7 @@ UNIT_SRC  := $(wildcard tests/unit/*.c)
 PROG_SRC  := $(wildcard tests/programs/*.c)
 FUZZ_SRC  := $(wildcard tests/fuzz/*.c)
 ORDER_SRC := $(wildcard tests/order/*.c)
+CONFORM_SRC := $(wildcard tests/conformance/*.c)
 BENCH_SRC := $(wildcard tests/bench/*.c)
 EX_SRC    := $(wildcard tests/examples/*.c)
 
@@ -75,6 +76,7 @@ EXAMPLES := $(patsubst tests/examples/%.c,$(B)/examples/%,$(EX_SRC))
 UNITS  := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(UNIT_SRC))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/tests/fuzz/%,$(FUZZ_SRC))
 ORDER_FUZZ := $(B)/tests/order-fuzz
+CONFORMANCE := $(B)/tests/conformance
 MUTANT := $(B)/mut/libgpupool.so
 BENCHES := $(patsubst tests/bench/%.c,$(B)/tests/bench/%,$(BENCH_SRC))
 # rt_*: runtime API, built with shared and static cudart. Others: as named.
@@ -119,7 +121,7 @@ CUDA_VERSION := $(shell sed -n 's/^\#define CUDA_VERSION //p' $(CUDA_INC)/cuda.h
 
 # ---- objects -------------------------------------------------------------
 
-$(B)/obj/shim/%.c.o $(B)/obj/tests/sim/%.c.o $(B)/obj/tests/programs/%.c.o $(B)/obj/tests/order/%.c.o $(B)/obj/tests/order/caller/%.c.o $(B)/obj/tests/examples/%.c.o: EXTRA = -isystem $(CUDA_INC)
+$(B)/obj/shim/%.c.o $(B)/obj/tests/sim/%.c.o $(B)/obj/tests/programs/%.c.o $(B)/obj/tests/conformance/%.c.o $(B)/obj/tests/order/%.c.o $(B)/obj/tests/order/caller/%.c.o $(B)/obj/tests/examples/%.c.o: EXTRA = -isystem $(CUDA_INC)
 $(B)/obj/shim/%.c.o $(B)/obj/pool/%.c.o $(B)/obj/stats/%.c.o $(B)/obj/conf/%.c.o: EXTRA += $(LIB_CFLAGS)
 
 $(B)/obj/%.c.o: %.c | headers
@@ -201,6 +203,11 @@ $(B)/tests/programs/%: $(B)/obj/tests/programs/%.c.o $(RT) $(SIM) $(NVML)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $< -L$(B)/sim -Wl,--as-needed -lcudart -lcuda -lnvidia-ml -ldl -lpthread
 
+$(CONFORMANCE): $(call obj,$(CONFORM_SRC)) $(RT) $(SIM)
+	$(say) LINK $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) -L$(B)/sim -lcudart -lcuda -lpthread
+
 $(B)/tests/unit/test_replay_%: $(B)/obj/tests/unit/test_replay_%.c.o $(REPLAY_LIB) $(CORE)
 	$(say) LINK $@
 	@mkdir -p $(@D)
@@ -269,7 +276,7 @@ deps:
 
 # TSan does not survive an exported dlsym, so SAN=thread runs what is linked,
 # not what is preloaded.
-test: $(UNITS) $(FUZZERS) $(if $(filter thread,$(SAN)),,all $(PROGS)) $(if $(SAN),,$(ORDER_FUZZ))
+test: $(UNITS) $(FUZZERS) $(if $(filter thread,$(SAN)),,all $(PROGS) $(CONFORMANCE)) $(if $(SAN),,$(ORDER_FUZZ))
 	$(Q)$(PYTHON) tests/run.py --build $(B) $(if $(SAN),--san $(SAN)) $(TESTS)
 
 demo: all
@@ -278,7 +285,7 @@ demo: all
 bench: all $(BENCHES)
 	$(Q)$(PYTHON) tests/bench/run.py --build $(B) $(if $(TRACES),--traces $(TRACES))
 
-fuzz: $(FUZZERS) $(if $(filter thread,$(SAN)),,all $(PROGS)) $(if $(SAN),,$(ORDER_FUZZ))
+fuzz: $(FUZZERS) $(if $(filter thread,$(SAN)),,all $(PROGS) $(CONFORMANCE)) $(if $(SAN),,$(ORDER_FUZZ))
 	$(Q)$(PYTHON) tests/run.py --build $(B) $(if $(SAN),--san $(SAN)) --fuzz-long
 
 gpu-test: all
@@ -287,7 +294,7 @@ gpu-test: all
 gpu-bench: all $(BENCHES)
 	$(Q)$(PYTHON) tests/gpu/bench.py --build $(B)
 
-LINT_SRC = $(CORE_SRC) $(wildcard conf/doc/*.c) $(SHIM_SRC) $(SIM_SRC) $(NVML_SRC) $(RT_SRC) $(REPLAY_SRC) $(UNIT_SRC) $(PROG_SRC) $(FUZZ_SRC) $(ORDER_SRC) $(BENCH_SRC) $(EX_SRC) $(wildcard tests/support/*.c)
+LINT_SRC = $(CORE_SRC) $(wildcard conf/doc/*.c) $(SHIM_SRC) $(SIM_SRC) $(NVML_SRC) $(RT_SRC) $(REPLAY_SRC) $(UNIT_SRC) $(PROG_SRC) $(FUZZ_SRC) $(ORDER_SRC) $(CONFORM_SRC) $(BENCH_SRC) $(EX_SRC) $(wildcard tests/support/*.c)
 LINT_HDR = $(wildcard */*.h */*/*.h)
 lint:
 	clang-format --dry-run -Werror $(LINT_SRC) $(LINT_HDR)

@@ -194,15 +194,29 @@ def _link_dir(path, name, out_dir):
     return out_dir
 
 
-def build_c(name, out_dir, link, folder=PROGRAMS):
-    """Build programs/NAME.c; link is static, shared (cudart) or driver."""
+def _driver_flags(out_dir):
+    # The toolkit's stub names libcuda.so.1, found when it starts.
+    path = (find_library(os.path.join("stubs", "libcuda.so")) or
+            find_library("libcuda.so.1"))
+    if not path:
+        raise Skip("no libcuda.so to link with")
+    return ["-L" + _link_dir(path, "cuda", out_dir), "-lcuda"]
+
+
+def _c_command(sources, output):
     home = cuda_home()
     if not home:
         raise Skip("no cuda.h (set CUDA_HOME)")
+    return [os.environ.get("CC", "cc"), "-O2", "-g", "-Wall", "-Wextra",
+            "-isystem", os.path.join(home, "include")] + sources + [
+                "-o", output]
+
+
+def build_c(name, out_dir, link, folder=PROGRAMS):
+    """Build programs/NAME.c; link is static, shared (cudart) or driver."""
     source = os.path.join(folder, name + ".c")
     output = os.path.join(out_dir, "%s-%s" % (name, link))
-    command = [os.environ.get("CC", "cc"), "-O2", "-g", "-Wall", "-Wextra",
-               "-isystem", os.path.join(home, "include"), source, "-o", output]
+    command = _c_command([source], output)
     if link == "static":
         archive = find_library("libcudart_static.a")
         if not archive:
@@ -212,13 +226,19 @@ def build_c(name, out_dir, link, folder=PROGRAMS):
         path = cudart()
         command += [path, "-Wl,-rpath," + os.path.dirname(path)]
     else:
-        # The toolkit's stub names libcuda.so.1, found when it starts.
-        path = (find_library(os.path.join("stubs", "libcuda.so")) or
-                find_library("libcuda.so.1"))
-        if not path:
-            raise Skip("no libcuda.so to link with")
-        command += ["-L" + _link_dir(path, "cuda", out_dir), "-lcuda"]
+        command += _driver_flags(out_dir)
     return build(source, output, command + ["-lpthread", "-ldl", "-lrt"])
+
+
+def build_c_folder(folder, output):
+    """Build all of a folder's .c with the shared cudart and the driver."""
+    sources = sorted(glob.glob(os.path.join(glob.escape(folder), "*.c")))
+    path = cudart()
+    command = _c_command(sources, output)
+    command += [path, "-Wl,-rpath," + os.path.dirname(path)]
+    command += _driver_flags(os.path.dirname(output))
+    return build(max(sources, key=os.path.getmtime), output,
+                 command + ["-lpthread", "-ldl", "-lrt"])
 
 
 def build_cu(name, out_dir, link):

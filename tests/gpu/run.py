@@ -18,6 +18,7 @@ import sys
 import time
 
 import common
+import conformance_cases
 import machine
 import ipc_cases
 import limit_cases
@@ -262,12 +263,13 @@ CASES = [("c-static", c_static), ("c-shared", c_shared),
          ("handler-before", handler_before), ("handler-after", handler_after),
          ("install", install)] + order_cases.CASES + limit_cases.CASES + \
         stack_cases.CASES + share_cases.CASES + ipc_cases.CASES + \
-        oom_cases.CASES
+        oom_cases.CASES + conformance_cases.CASES
 
 
 # Those that fill the card: nothing else may run meanwhile.
 WANT_THE_CARD = ("limit-two", "limit-workspace", "limit-nccl",
-                 "neighbours") + tuple(name for name, _ in oom_cases.CASES)
+                 "neighbours", "conformance") + \
+    tuple(name for name, _ in oom_cases.CASES)
 
 
 # ---- running them ------------------------------------------------------------

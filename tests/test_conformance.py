@@ -1,0 +1,42 @@
+"""The same calls, plain and preloaded: every result must be the same."""
+import difflib
+import unittest
+
+import harness
+
+SETTINGS = ('', ',check:True', ',expandable_segments:False',
+            ',backend:passthrough', ',reuse:sync')
+# The simulated driver has no memory handles for other processes.
+WITHOUT = 'ipc-own'
+
+
+class Conformance(harness.CudaTest):
+
+    def lines(self, **kwargs):
+        result = self.run_program(
+            [self.build.path + '/tests/conformance', '--without', WITHOUT],
+            sim='memory:2GiB', limit=120, **kwargs)
+        self.assert_ok(result)
+        self.assertEqual(result.err, b'')
+        return result.out.decode().splitlines()
+
+    def test_same_lines(self):
+        plain = self.lines(preload=False)
+        self.assertGreater(len(plain), 1500)
+        self.assertEqual([line for line in plain if 'section ends' in line],
+                         [])
+        for conf in SETTINGS:
+            with self.subTest(conf=conf):
+                ours = self.lines(conf='quiet:True,report_dir:%s%s'
+                                  % (self.dir, conf))
+                self.assertEqual('', '\n'.join(difflib.unified_diff(
+                    plain, ours, 'plain', 'preloaded', n=0, lineterm='')))
+
+    def test_no_such_section(self):
+        result = self.run_program(
+            [self.build.path + '/tests/conformance', 'dance'], preload=False)
+        self.assertEqual(result.status, 2)
+
+
+if __name__ == '__main__':
+    unittest.main()
