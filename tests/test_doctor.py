@@ -369,7 +369,7 @@ class Program(DoctorTest):
         self.assertNotIn('program', [f[1] for f in found])
 
     def test_tools_in_front(self):
-        for name, status in ('compute-sanitizer', 'todo'), ('ncu', 'note'), (
+        for name, status in ('compute-sanitizer', 'note'), ('ncu', 'note'), (
                 'sudo', 'todo'):
             path = os.path.join(self.dir, name)
             with open(path, 'w') as file:
