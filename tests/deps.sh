@@ -2,7 +2,8 @@
 # Installs what the tests need: cmocka, xz, binutils; valgrind (for the
 # instruction counts of `make bench`) and tmux (for golden screens) where they
 # can be had. Needs root or sudo, and only when something is missing. Tests also
-# use prometheus, groff, zsh and fish if they are there. A compiler, make,
+# use prometheus, groff, zsh, fish, gcc-aarch64-linux-gnu and qemu-user if they
+# are there. A compiler, make,
 # python3 and the CUDA headers are expected to be there already.
 set -eu
 
