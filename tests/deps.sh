@@ -3,8 +3,8 @@
 # instruction counts of `make bench`) and tmux (for golden screens) where they
 # can be had. Needs root or sudo, and only when something is missing. Tests also
 # use prometheus, groff, zsh, fish, gcc-aarch64-linux-gnu and qemu-user if they
-# are there. A compiler, make,
-# python3 and the CUDA headers are expected to be there already.
+# are there. A compiler, make, python3 and the CUDA headers are expected to be
+# there already.
 set -eu
 
 CC=${CC:-cc}

@@ -79,6 +79,18 @@ class Room(CardTest):
         self.assertGreaterEqual(
             figures[needy.pid]['neighbours_gave_bytes'], 600 * MIB)
 
+    def test_each_sees_what_the_others_hold(self):
+        """The second is not told that the card is empty."""
+        first, second = self.script(), self.script()
+        self.assertEqual(self.alloc(first, 600), 0)
+        self.assertEqual(self.step(second, 'memory=1'),
+                         'memory: 0, 392 of 1024 MiB')
+        self.assertEqual(self.step(first, 'memory=1'),
+                         'memory: 0, 392 of 1024 MiB')
+        self.assertEqual(self.alloc(second, 300), 0)
+        self.assertEqual(self.step(first, 'memory=1'),
+                         'memory: 0, 92 of 1024 MiB')
+
     def test_only_as_much_as_is_needed(self):
         idle, needy = self.idle_and_needy()
         self.assertEqual(self.alloc(needy, 400), 0)

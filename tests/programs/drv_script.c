@@ -216,6 +216,12 @@ static void do_step(const char *word)
 	start_cuda();
 	if (!strcmp(step, "alloc") || !strcmp(step, "oom")) {
 		alloc(step, strtoull(value, NULL, 10));
+	} else if (!strcmp(step, "memory")) {
+		size_t left = 0, total = 0;
+		CUresult rc = cuMemGetInfo(&left, &total);
+
+		printf("memory: %d, %zu of %zu MiB\n", (int)rc, left >> 20,
+		       total >> 20);
 	} else if (!strcmp(step, "free") && atoi(value) < num_blocks) {
 		printf("free: %d\n", (int)cuMemFree(blocks[atoi(value)]));
 	} else {
