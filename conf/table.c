@@ -1,6 +1,7 @@
 /*
  * The option table as data, and what follows from it: defaults, printing.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -92,19 +93,27 @@ const char *gp_conf_plain(const struct gp_conf *conf, size_t index, char *buf,
 	return buf;
 }
 
+/* The rows' defaults: too large for the stack of any thread of a program. */
+static struct gp_conf defaults;
+static pthread_once_t defaults_read = PTHREAD_ONCE_INIT;
+
+static void read_defaults(void)
+{
+	gp_conf_defaults(&defaults);
+}
+
 bool gp_conf_is_default(const struct gp_conf *conf, size_t index)
 {
-	struct gp_conf defaults;
 	const struct gp_conf_row *row;
+	const void *initial;
 
 	if (index >= NUM_ROWS)
 		return true;
+	pthread_once(&defaults_read, read_defaults);
 	row = &gp_conf_rows[index];
-	/* Readers fill the whole field. */
-	read_default(row, &defaults);
+	initial = (const char *)&defaults + row->offset;
 	/* This default follows another option. */
 	if (row->offset == offsetof(struct gp_conf, max_non_split_rounding))
-		defaults.max_non_split_rounding = conf->large_segment_size;
-	return !memcmp((const char *)conf + row->offset,
-		       (const char *)&defaults + row->offset, row->size);
+		initial = &conf->large_segment_size;
+	return !memcmp((const char *)conf + row->offset, initial, row->size);
 }

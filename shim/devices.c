@@ -145,13 +145,18 @@ int gp_device_set_limit(CUdevice device, uint64_t bytes)
 	return 0;
 }
 
+bool gp_device_met(CUdevice device)
+{
+	return __atomic_load_n(&devices[device].state, __ATOMIC_ACQUIRE) !=
+	       UNMET;
+}
+
 size_t gp_devices_report(struct gp_report_device *list, size_t max)
 {
 	size_t n = 0;
 
 	for (int i = 0; i < MAX_DEVICES && n < max; i++) {
-		if (__atomic_load_n(&devices[i].state, __ATOMIC_ACQUIRE) ==
-		    UNMET)
+		if (!gp_device_met(i))
 			continue;
 		list[n].device = i;
 		list[n].total_bytes =

@@ -43,6 +43,9 @@ uint64_t gp_device_total(CUdevice device);
  * more. 0, -ENODEV: no such device, -EPERM: gpupool is off in this process. */
 int gp_device_set_limit(CUdevice device, uint64_t bytes);
 
+/* Has the process used the device, 0 to GP_CONF_DEVICES - 1, so far? */
+bool gp_device_met(CUdevice device);
+
 /* The ledgers of the devices met so far, into devices[0..max). Their number. */
 size_t gp_devices_report(struct gp_report_device *devices, size_t max);
 

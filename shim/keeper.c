@@ -47,14 +47,11 @@ static uint64_t now_ns(void)
 
 void gp_keeper_ask_now(void)
 {
-	struct gp_report_device devices[GP_REPORT_MAX_DEVICES];
-	size_t n;
-
 	gp_context_ask();
 	/* The driver's own pools say what they reserve only when asked. */
-	n = gp_devices_report(devices, GP_REPORT_MAX_DEVICES);
-	for (size_t i = 0; i < n; i++)
-		gp_async_refresh(devices[i].device);
+	for (int i = 0; i < GP_CONF_DEVICES; i++)
+		if (gp_device_met(i))
+			gp_async_refresh(i);
 }
 
 bool gp_keeper_ask(void)

@@ -88,14 +88,11 @@ void gp_warn_grew(CUdevice device)
 
 void gp_warn_tick(void)
 {
-	struct gp_report_device devices[GP_REPORT_MAX_DEVICES];
-	size_t n;
-
 	if (!(gp_settings()->warn_at > 0))
 		return;
-	n = gp_devices_report(devices, GP_REPORT_MAX_DEVICES);
-	for (size_t i = 0; i < n; i++)
-		look(devices[i].device);
+	for (int i = 0; i < GP_CONF_DEVICES; i++)
+		if (gp_device_met(i))
+			look(i);
 }
 
 bool gp_warn_next(struct gp_warning *warning)

@@ -8,8 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A table is read in pieces of so many symbols. */
-#define PIECE 512u
+/* A table is read in pieces of so many symbols: they lie on the stack, which
+ * is the program's, and may be small. */
+#define PIECE 128u
 #define MOST  (1u << 22)
 
 struct file {
