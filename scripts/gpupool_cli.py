@@ -5,6 +5,7 @@ page come from, and main(argv), which returns the exit status.
 """
 import argparse
 import difflib
+import errno
 import importlib
 import os
 import sys
@@ -51,6 +52,10 @@ VERBS = (
      "a process's last events, for PyTorch's memory_viz"),
     ('options', 'gpupool_settings', 'list the settings of GPUPOOL_CONF'),
 )
+
+
+# What a write into a full or closed stdout fails with.
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
@@ -127,7 +132,24 @@ def report_problem(problem):
                             break_on_hyphens=False), file=sys.stderr)
 
 
+def fill_gaps():
+    """Whoever closed stdout or stderr gets no traceback for it, no output in
+    the place of the other one, and no file of ours under their number. What
+    we open here is closed in the programs that are started: they see the same
+    as without us."""
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), 'w')
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), 'w')
+
+
+def forget_output():
+    """What is still in the buffer shall not fail once more at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main(argv):
+    fill_gaps()
     try:
         status = dispatch(argv)
         sys.stdout.flush()
@@ -136,7 +158,13 @@ def main(argv):
         report_problem(problem)
         return problem.status
     except BrokenPipeError:  # a reader who has seen enough is no error
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        forget_output()
         return 0
+    except OSError as error:
+        if error.filename is not None or error.errno not in UNWRITABLE:
+            raise
+        forget_output()
+        report_problem('cannot write the output: %s' % error.strerror)
+        return 1
     except KeyboardInterrupt:
         return 130

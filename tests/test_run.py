@@ -116,6 +116,39 @@ class Status(RunTest):
         result = self.gpupool('sh', '-c', 'echo "$0 $1"', '--sim', '--')
         self.assertEqual(result.out, b'--sim --\n')
 
+    def test_what_is_closed_stays_closed(self):
+        """And is no reason to fail, for us or in place of the program."""
+        look = ('import os\n'
+                'for fd in 0, 1, 2:\n'
+                '    try:\n'
+                '        os.fstat(fd)\n'
+                '    except OSError:\n'
+                '        os._exit(10 + fd)\n'
+                'os._exit(3)\n')
+        for fd in 0, 1, 2:
+            with self.subTest(fd):
+                result = self.gpupool('--', sys.executable, '-c', look,
+                                      preexec_fn=lambda: os.close(fd))
+                self.assert_ok(result, 10 + fd)
+                self.assertEqual((result.out, result.err), (b'', b''))
+
+    def test_no_room_for_our_output(self):
+        for close, why in ((True, b'Bad file descriptor'),
+                           (False, b'No space left on device')):
+            with self.subTest(why):
+                result = self.gpupool(
+                    lib=False, action='options',
+                    preexec_fn=(lambda: os.close(1)) if close else
+                    (lambda: os.dup2(os.open('/dev/full', os.O_WRONLY), 1)))
+                self.assert_ok(result, 1)
+                self.assertEqual(result.err, b'gpupool: cannot write the '
+                                 b'output: ' + why + b'\n')
+
+    def test_no_place_for_our_messages(self):
+        result = self.gpupool(action='rnu', preexec_fn=lambda: os.close(2))
+        self.assert_ok(result, 2)
+        self.assertEqual(result.out, b'')
+
     def test_missing_command(self):
         for name in 'no-such-command-here', './no-such-file':
             result = self.gpupool('--', name)
