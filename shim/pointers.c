@@ -291,10 +291,14 @@ CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr address,
 							type, flags);
 }
 
+/* It answers of plain memory, too (measured, driver 580); not of freed one. */
 CUresult cuMemGetAccess(unsigned long long *flags,
 			const CUmemLocation *location, CUdeviceptr address)
 {
-	if (gp_is_our_memory(address, 1))
+	struct gp_pool *pool = gp_pool_of(address);
+	uint64_t base, whole;
+
+	if (pool && gp_running() && gp_pool_find(pool, address, &base, &whole))
 		return CUDA_ERROR_INVALID_VALUE;
 	return gp_real()->cuMemGetAccess(flags, location, address);
 }

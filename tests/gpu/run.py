@@ -267,7 +267,7 @@ CASES = [("c-static", c_static), ("c-shared", c_shared),
 
 
 # Those that fill the card: nothing else may run meanwhile.
-WANT_THE_CARD = ("limit-two", "limit-workspace", "limit-nccl",
+WANT_THE_CARD = ("limit-two", "limit-workspace", "limit-nccl", "oom-stack",
                  "neighbours", "conformance") + \
     tuple(name for name, _ in oom_cases.CASES)
 

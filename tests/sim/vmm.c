@@ -332,7 +332,9 @@ CUresult sim_vm_set_access(CUdeviceptr va, size_t bytes,
 CUresult sim_vm_get_access(unsigned long long *flags,
 			   const CUmemLocation *location, CUdeviceptr va)
 {
+	struct sim_region *region;
 	struct sim_map *map;
+	bool known;
 
 	if (!flags || !location ||
 	    location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
@@ -340,10 +342,14 @@ CUresult sim_vm_get_access(unsigned long long *flags,
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
 	map = sim_is_device_va(va) ? sim_map_at(va) : NULL;
-	if (map)
-		*flags = map->access[location->id];
+	/* It answers of plain memory, too (measured, driver 580). */
+	region = map ? NULL : sim_region_at(va);
+	known = map || (region && region->kind == SIM_PLAIN);
+	if (known)
+		*flags = map ? map->access[location->id]
+			     : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 	sim_unlock();
-	return map ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* ---- sharing ---------------------------------------------------------------- */

@@ -50,7 +50,7 @@ def main():
         optimizer.step()
         with torch.no_grad():
             leak = keep(out)
-        time.sleep(0.02)  # growth is looked for over time
+        time.sleep(0.1)  # growth is looked for in parts of the whole run
     torch.cuda.synchronize()
     if sys.argv[1:] == ["oom"]:
         oom = refused()
