@@ -15,6 +15,10 @@ class Problem(Exception):
 HERE = os.path.dirname(os.path.realpath(__file__))
 
 
+class NoDirectory(Problem):
+    """The runtime directory cannot be made."""
+
+
 def find_library(given=None):
     """The absolute path of libgpupool.so: the one given, else the checkout's
     build, else the installed one."""
@@ -57,7 +61,8 @@ def runtime_dir():
     except FileExistsError:
         pass
     except OSError as error:
-        raise Problem('cannot make %s: %s' % (path, error.strerror))
+        raise NoDirectory('cannot make %s: %s; set XDG_RUNTIME_DIR to a '
+                          'directory of yours' % (path, error.strerror))
     info = os.lstat(path)
     if (not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid()
             or info.st_mode & 0o077):

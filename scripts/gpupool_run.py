@@ -14,8 +14,8 @@ import time
 
 import gpupool_settings
 from gpupool_elf import check_program, find_program, interpreter
-from gpupool_paths import (Problem, find_library, find_simulator, plain_path,
-                           runtime_dir)
+from gpupool_paths import (NoDirectory, Problem, find_library,
+                           find_simulator, plain_path, runtime_dir)
 from gpupool_watch import Watch
 
 PASSED_ON = [getattr(signal, name) for name in (
@@ -279,6 +279,20 @@ def mentions_cuda(path):
         return False
 
 
+def proof_file():
+    """Where the program's processes tell that calls arrive. Any place does."""
+    try:
+        return tempfile.NamedTemporaryFile(prefix='proof-', mode='r',
+                                           dir=runtime_dir())
+    except (NoDirectory, OSError):
+        pass
+    try:
+        return tempfile.NamedTemporaryFile(prefix='gpupool-proof-', mode='r')
+    except OSError as error:
+        raise Problem('cannot make a temporary file: %s; set XDG_RUNTIME_DIR '
+                      'or TMPDIR to a directory of yours' % error.strerror)
+
+
 def run(options, extra_env=None):
     """Run options.command. Returns its wait status."""
     if not options.command:
@@ -292,8 +306,7 @@ def run(options, extra_env=None):
         say('--uncached: torch.cuda.memory_allocated() and its like read 0; '
             '`import gpupool` has the same functions')
     env.update(extra_env or {})
-    with tempfile.NamedTemporaryFile(prefix='proof-', dir=runtime_dir(),
-                                     mode='r') as proof:
+    with proof_file() as proof:
         env['GPUPOOL_PROOF'] = proof.name
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         mask = signal.pthread_sigmask(

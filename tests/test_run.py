@@ -360,6 +360,17 @@ class Preload(RunTest):
             os.rmdir(bad)
 
 
+    def test_runtime_directory_that_cannot_be_made(self):
+        """Costs what would be in it, not the run."""
+        result = self.gpupool('--sim', '--conf', 'quiet:True', '--',
+                              self.build.program('drv_script'), 'alloc=4096',
+                              'exit=3', env=self.env(XDG_RUNTIME_DIR='/proc'))
+        self.assert_ok(result, 3)
+        lines = result.err.decode().splitlines()
+        self.assertEqual(len(lines), 1, lines)
+        self.assertIn('/proc/gpupool is not used', lines[0])
+
+
 class Proof(RunTest):
     """One line when the driver was loaded and nothing was intercepted."""
 
