@@ -97,19 +97,12 @@ static int entry_read(const struct gp_conf_row *row, struct gp_span entry,
 static int list_read(const struct gp_conf_row *row, struct gp_span text,
 		     struct list *list)
 {
-	for (;;) {
-		const char *comma = memchr(text.at, ',', text.len);
-		struct gp_span entry = text;
-		int error;
+	struct gp_span entry;
+	int error = 0;
 
-		if (comma)
-			entry.len = (size_t)(comma - text.at);
+	while (!error && gp_list_next(&text, &entry))
 		error = entry_read(row, entry, list);
-		if (error || !comma)
-			return error;
-		text.len -= entry.len + 1;
-		text.at = comma + 1;
-	}
+	return error;
 }
 
 static void fill(struct list *list, uint64_t slot)
@@ -125,12 +118,9 @@ int gp_devices_read(const struct gp_conf_row *row, struct gp_span text,
 	uint64_t all = 0;
 	int error;
 
-	if (text.len >= 2 && text.at[0] == '[' &&
-	    text.at[text.len - 1] == ']') {
+	if (gp_list_open(&text)) {
 		fill(&list, no_limit(row));
-		error = list_read(row,
-				  (struct gp_span){text.at + 1, text.len - 2},
-				  &list);
+		error = list_read(row, text, &list);
 	} else {
 		error = slot_read(row, text, &all);
 		fill(&list, all);

@@ -80,21 +80,13 @@ static int entry_read(struct gp_span entry, uint32_t *slots, size_t *next)
 
 static int list_read(struct gp_span list, uint32_t *slots)
 {
+	struct gp_span entry;
 	size_t next = 0;
+	int error = 0;
 
-	for (;;) {
-		const char *comma = memchr(list.at, ',', list.len);
-		struct gp_span entry = list;
-		int error;
-
-		if (comma)
-			entry.len = (size_t)(comma - list.at);
+	while (!error && gp_list_next(&list, &entry))
 		error = entry_read(entry, slots, &next);
-		if (error || !comma)
-			return error;
-		list.len -= entry.len + 1;
-		list.at = comma + 1;
-	}
+	return error;
 }
 
 int gp_divisions_read(struct gp_span text, uint32_t *slots)
@@ -104,10 +96,8 @@ int gp_divisions_read(struct gp_span text, uint32_t *slots)
 
 	if (gp_span_is_nocase(text, "off")) {
 		/* all zero */
-	} else if (text.len >= 2 && text.at[0] == '[' &&
-		   text.at[text.len - 1] == ']') {
-		error = list_read((struct gp_span){text.at + 1, text.len - 2},
-				  read);
+	} else if (gp_list_open(&text)) {
+		error = list_read(text, read);
 	} else {
 		error = count_read(text, &read[0]);
 		fill(read, 1, GP_CONF_DIVISIONS, read[0]);

@@ -40,26 +40,14 @@ int gp_only_add(struct gp_span pattern, char *only)
 int gp_only_read(struct gp_span text, char *only)
 {
 	char read[GP_CONF_ONLY_SIZE] = "";
-	int error;
+	struct gp_span pattern;
 
-	if (text.len >= 2 && text.at[0] == '[' &&
-	    text.at[text.len - 1] == ']') {
-		text.at++;
-		text.len -= 2;
-	}
-	for (;;) {
-		const char *comma = memchr(text.at, ',', text.len);
-		struct gp_span pattern = text;
+	gp_list_open(&text);
+	while (gp_list_next(&text, &pattern)) {
+		int error = gp_only_add(gp_span_trim(pattern), read);
 
-		if (comma)
-			pattern.len = (size_t)(comma - text.at);
-		error = gp_only_add(gp_span_trim(pattern), read);
 		if (error)
 			return error;
-		if (!comma)
-			break;
-		text.len -= pattern.len + 1;
-		text.at = comma + 1;
 	}
 	/* All of it, so that equal lists are equal bytes. */
 	memcpy(only, read, sizeof(read));

@@ -59,25 +59,12 @@ static int format_read(struct gp_span word, unsigned *set)
 int gp_formats_read(struct gp_span text, unsigned *set)
 {
 	unsigned read = 0;
+	struct gp_span word;
 
-	if (text.len >= 2 && text.at[0] == '[' &&
-	    text.at[text.len - 1] == ']') {
-		text.at++;
-		text.len -= 2;
-	}
-	for (;;) {
-		const char *comma = memchr(text.at, ',', text.len);
-		struct gp_span word = text;
-
-		if (comma)
-			word.len = (size_t)(comma - text.at);
+	gp_list_open(&text);
+	while (gp_list_next(&text, &word))
 		if (format_read(gp_span_trim(word), &read))
 			return -EINVAL;
-		if (!comma)
-			break;
-		text.len -= word.len + 1;
-		text.at = comma + 1;
-	}
 	*set = read;
 	return 0;
 }

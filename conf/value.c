@@ -97,6 +97,34 @@ struct gp_span gp_span_trim(struct gp_span span)
 	return span;
 }
 
+bool gp_list_open(struct gp_span *text)
+{
+	if (text->len < 2 || text->at[0] != '[' ||
+	    text->at[text->len - 1] != ']')
+		return false;
+	text->at++;
+	text->len -= 2;
+	return true;
+}
+
+bool gp_list_next(struct gp_span *list, struct gp_span *entry)
+{
+	const char *comma;
+
+	if (!list->at)
+		return false;
+	*entry = *list;
+	comma = memchr(list->at, ',', list->len);
+	if (!comma) {
+		list->at = NULL;
+		return true;
+	}
+	entry->len = (size_t)(comma - list->at);
+	list->len -= entry->len + 1;
+	list->at = comma + 1;
+	return true;
+}
+
 static int bool_read(struct gp_span text, bool *value)
 {
 	if (gp_span_is_nocase(text, "true") || gp_span_is(text, "1"))

@@ -24,6 +24,11 @@ bool gp_span_is_nocase(struct gp_span span, const char *word); /* ASCII case */
 bool gp_is_blank(char c);
 /* Without the white space at both ends. */
 struct gp_span gp_span_trim(struct gp_span span);
+/* Is it a list, in [ and ]? Then they are taken off. */
+bool gp_list_open(struct gp_span *text);
+/* Takes an entry off the front of *list, up to a comma, into *entry. False
+ * behind the last one. Between two commas, and in nothing, is an empty one. */
+bool gp_list_next(struct gp_span *list, struct gp_span *entry);
 
 /* type -> the C type of the field */
 #define GP_CONF_TYPES(X)                                                    \
