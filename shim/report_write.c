@@ -233,7 +233,10 @@ static void tell_oom(const struct gp_report *report, const char *path)
 
 	gp_oom_judge(report, &view);
 	gp_oom_answer(report, &view, answer, sizeof(answer));
+	/* The first sentence, without its full stop. */
 	end = strstr(answer, ". ");
+	if (!end && *answer && answer[strlen(answer) - 1] == '.')
+		end = answer + strlen(answer) - 1;
 	if (end)
 		*end = '\0';
 	gp_note("out of memory: %s; report %s", answer, path);

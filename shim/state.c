@@ -67,9 +67,9 @@ static void take_note(void *arg, const char *sentence)
 /* Rather nothing than more than was meant. */
 static void refuse_memory(void)
 {
-	take_note(NULL, "no device memory for this program, because a limit "
-			"was given that cannot be read; on_bad_limit:continue "
-			"lets it run without");
+	take_note(NULL, "no device memory for this program, because a limit, "
+			"or settings that may hold one, cannot be read; "
+			"on_bad_limit:continue lets it run without");
 }
 
 static bool limits(const struct gp_conf *conf)

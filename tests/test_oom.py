@@ -51,6 +51,14 @@ class Alone(OomTest):
                   r'the card\.')
         self.assertEqual(report['oom_setting'], '')
 
+    def test_the_line_about_it(self):
+        result = self.run_program(
+            ['drv_script', 'alloc=4096', 'oom=%d' % (2000 * MIB)],
+            sim='memory:1GiB')
+        self.assert_ok(result)
+        self.assertRegex(result.err.decode(), '(?m)^gpupool: out of memory: '
+                         '.* exceeds the card; report /.*oom-1.txt$')
+
     def test_larger_than_the_limit(self):
         report = self.one('alloc=4096', 'oom=%d' % (500 * MIB),
                           conf='memory_limit:400MiB')
