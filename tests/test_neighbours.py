@@ -63,7 +63,8 @@ class CardTest(FilesTest):
 class Room(CardTest):
 
     def test_what_is_cached_is_given(self):
-        idle, needy = self.idle_and_needy()
+        patient = 'neighbour_wait:10s'  # on a slow machine, too
+        idle, needy = self.idle_and_needy(patient, patient)
         self.assertEqual(self.alloc(needy, 800), 0)
         self.assertEqual(self.requests(), [])
         # There is no more to be had; who has it in use keeps it.
