@@ -6,6 +6,14 @@
  *
  *   drv_looks [PAIRS]
  */
+#ifdef __SANITIZE_ADDRESS__
+/* AddressSanitizer calls the function that this takes the place of before
+ * anything can be looked up. */
+int main(void)
+{
+	return 77;
+}
+#else
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
@@ -99,3 +107,4 @@ int main(int argc, char **argv)
 	}
 	return failed != NULL;
 }
+#endif
