@@ -322,7 +322,9 @@ def run(options, extra_env=None):
         note = watch.verdict(gpupool_settings.is_off(settings))
         if not note and not options.sim and not watch.called():
             note = hint(watch, program, library)
-        if not note and os.WIFSIGNALED(status) and pid in watch.cuda:
+        # SIGPIPE is how programs end in a pipeline whose reader has had enough.
+        if not note and os.WIFSIGNALED(status) and pid in watch.cuda and (
+                os.WTERMSIG(status) != signal.SIGPIPE):
             note = ('it died by signal %d; `gpupool report %d` says what it '
                     'held' % (os.WTERMSIG(status), pid))
     if note:

@@ -92,7 +92,8 @@ static void limit(const char *argument, char *answer)
 	if (strcmp(argument, "unlimited") != 0) {
 		if (!read_size(argument, &bytes) || bytes < 1u << 20) {
 			say(answer,
-			    "no not a size: %.40s (as 8GiB, or unlimited)",
+			    "no not a size: %.40s (from 1 MiB up, as 8GiB, "
+			    "or unlimited)",
 			    argument);
 			return;
 		}
