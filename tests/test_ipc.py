@@ -162,8 +162,9 @@ class Bytes(IpcTest):
         self.assertEqual(self.ask(owner, 'about=%d' % block), about % 1)
         self.assertEqual(self.ask(other, 'about=%d' % opened), about % 0)
         for proc, number in (other, opened), (owner, block):
+            # Who may reach it is told of plain memory, too.
             self.assertEqual(self.ask(proc, 'refused=%d' % number),
-                             '1 1 1 1')
+                             '1 1 0 1')
         self.assertEqual(self.ask(other, 'free=%d' % opened), '1')
         self.check(other, opened, 7)
         self.assertEqual(
