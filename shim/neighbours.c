@@ -73,19 +73,23 @@ static uint64_t word(const struct gp_ledger_copy *row, const char *names,
 }
 
 /* Is it on our device? And what does it cache there above its floor? That may
- * have changed since it wrote it down. */
+ * have changed since it wrote it down; one that has just begun has written of no
+ * device yet, and is asked to be sure. */
 static bool shares_device(struct neighbour *neighbour, const uint8_t uuid[16])
 {
 	static char names[16384]; /* guarded by lock */
 	const struct gp_file_head *head = &neighbour->head;
 	struct gp_ledger_copy row;
+	bool written = false;
 
 	if (!read_names(neighbour->fd, head, names, sizeof(names)))
 		return false;
 	for (unsigned i = 1; i < head->num_rows && i <= GP_LEDGER_DEVICES;
 	     i++) {
-		if (gp_ledger_read(neighbour->fd, head, i, &row) ||
-		    memcmp(row.uuid, uuid, sizeof(row.uuid)) != 0)
+		if (gp_ledger_read(neighbour->fd, head, i, &row))
+			continue;
+		written = true;
+		if (memcmp(row.uuid, uuid, sizeof(row.uuid)) != 0)
 			continue;
 		uint64_t reserved =
 			word(&row, names, "reserved_bytes.all.current");
@@ -96,7 +100,8 @@ static bool shares_device(struct neighbour *neighbour, const uint8_t uuid[16])
 		neighbour->spare = cached < most ? cached : most;
 		return true;
 	}
-	return false;
+	neighbour->spare = 0;
+	return !written;
 }
 
 static bool answers(const struct gp_file_head *head,
