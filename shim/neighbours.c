@@ -107,16 +107,7 @@ static bool shares_device(struct neighbour *neighbour, const uint8_t uuid[16])
 static bool answers(const struct gp_file_head *head,
 		    const struct asking *asking)
 {
-	struct gp_process_id id = {
-		.pid = head->pid,
-		.uid = head->uid,
-		.start = head->start,
-		.pid_ns = head->pid_ns,
-	};
-
-	memcpy(id.boot_id, head->boot_id, sizeof(id.boot_id));
-	return head->state == GP_FILE_RUNS &&
-	       gp_process_life(&id, &asking->self) == GP_ALIVE &&
+	return gp_file_alive(head, &asking->self) &&
 	       asking->now_ns - head->beat_mono_ns < STALE_NS;
 }
 

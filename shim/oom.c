@@ -95,27 +95,14 @@ static void enter(struct search *search, const struct gp_file_head *head,
 		 slash ? slash + 1 : head->exe);
 }
 
-static bool alive(const struct gp_file_head *head, const struct search *search)
-{
-	struct gp_process_id id = {
-		.pid = head->pid,
-		.uid = head->uid,
-		.start = head->start,
-		.pid_ns = head->pid_ns,
-	};
-
-	memcpy(id.boot_id, head->boot_id, sizeof(id.boot_id));
-	return head->state == GP_FILE_RUNS &&
-	       gp_process_life(&id, &search->self) == GP_ALIVE;
-}
-
 static void look_at_file(struct search *search, int fd)
 {
 	struct gp_file_head head;
 	struct gp_ledger_copy row;
 	const char *why;
 
-	if (gp_file_read_head(fd, &head, &why) || !alive(&head, search) ||
+	if (gp_file_read_head(fd, &head, &why) ||
+	    !gp_file_alive(&head, &search->self) ||
 	    head.names_bytes >= sizeof(names) ||
 	    pread(fd, names, head.names_bytes, head.names_at) !=
 		    (ssize_t)head.names_bytes)

@@ -359,3 +359,18 @@ int gp_process_file_owner(int dir, const char *name, struct gp_process_id *id,
 	id->boot_id[sizeof(id->boot_id) - 1] = '\0';
 	return 0;
 }
+
+bool gp_file_alive(const struct gp_file_head *head,
+		   const struct gp_process_id *self)
+{
+	struct gp_process_id id = {
+		.pid = head->pid,
+		.uid = head->uid,
+		.start = head->start,
+		.pid_ns = head->pid_ns,
+	};
+
+	memcpy(id.boot_id, head->boot_id, sizeof(id.boot_id));
+	return head->state == GP_FILE_RUNS &&
+	       gp_process_life(&id, self) == GP_ALIVE;
+}

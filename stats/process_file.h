@@ -139,4 +139,8 @@ static inline uint64_t gp_ticks(void)
 #endif
 }
 
+/* Does the process that wrote this head still run, seen from `self`? Thread-safe. */
+bool gp_file_alive(const struct gp_file_head *head,
+		   const struct gp_process_id *self);
+
 #endif
