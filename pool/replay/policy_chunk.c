@@ -31,26 +31,17 @@ static int chunk_alloc(void *state, uint64_t bytes, uint32_t stream,
 		if (err)
 			return err;
 	}
-	err = torch_carve(t, block, size);
-	if (err)
-		return err;
-	placement->va = block->va;
-	placement->block = block;
-	return 0;
+	return torch_carve(t, block, size, placement);
 }
 
 static int chunk_create(const struct gp_driver *driver,
 			const struct gp_conf *conf, void **state)
 {
-	struct torch *t = malloc(sizeof(*t));
+	struct gp_conf split_all = *conf;
 
-	if (!t)
-		return -ENOMEM;
+	split_all.max_split_size = UINT64_MAX;
 	/* The expandable rules split every rest that is a block. */
-	torch_init(t, driver, conf, true);
-	t->conf.max_split_size = UINT64_MAX;
-	*state = t;
-	return 0;
+	return torch_create(driver, &split_all, true, state);
 }
 
 static void chunk_destroy(void *state)

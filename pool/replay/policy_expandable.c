@@ -264,7 +264,6 @@ static int expandable_alloc(void *state, uint64_t bytes, uint32_t stream,
 	uint64_t size = torch_round(t, bytes);
 	struct torch_block *block =
 		torch_find(t, torch_pool_of(t, size), size, stream);
-	int err;
 
 	if (!block)
 		block = expand(t, size, stream);
@@ -275,24 +274,13 @@ static int expandable_alloc(void *state, uint64_t bytes, uint32_t stream,
 	}
 	if (!block)
 		return -ENOMEM;
-	err = torch_carve(t, block, size);
-	if (err)
-		return err;
-	placement->va = block->va;
-	placement->block = block;
-	return 0;
+	return torch_carve(t, block, size, placement);
 }
 
 static int expandable_create(const struct gp_driver *driver,
 			     const struct gp_conf *conf, void **state)
 {
-	struct torch *t = malloc(sizeof(*t));
-
-	if (!t)
-		return -ENOMEM;
-	torch_init(t, driver, conf, true);
-	*state = t;
-	return 0;
+	return torch_create(driver, conf, true, state);
 }
 
 static void drop_blocks(struct gp_sorted *set)

@@ -132,24 +132,13 @@ static int native_alloc(void *state, uint64_t bytes, uint32_t stream,
 		if (err)
 			return err;
 	}
-	err = torch_carve(t, block, size);
-	if (err)
-		return err;
-	placement->va = block->va;
-	placement->block = block;
-	return 0;
+	return torch_carve(t, block, size, placement);
 }
 
 static int native_create(const struct gp_driver *driver,
 			 const struct gp_conf *conf, void **state)
 {
-	struct torch *t = malloc(sizeof(*t));
-
-	if (!t)
-		return -ENOMEM;
-	torch_init(t, driver, conf, false);
-	*state = t;
-	return 0;
+	return torch_create(driver, conf, false, state);
 }
 
 static void native_destroy(void *state)

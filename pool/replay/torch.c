@@ -48,9 +48,13 @@ static void pool_init(struct torch_pool *pool, bool is_small)
 	gp_sorted_init(&pool->unmapped, unmapped_order);
 }
 
-void torch_init(struct torch *t, const struct gp_driver *driver,
-		const struct gp_conf *conf, bool expandable)
+int torch_create(const struct gp_driver *driver, const struct gp_conf *conf,
+		 bool expandable, void **state)
 {
+	struct torch *t = malloc(sizeof(*t));
+
+	if (!t)
+		return -ENOMEM;
 	t->driver = *driver;
 	t->conf = *conf;
 	t->expandable = expandable;
@@ -58,6 +62,8 @@ void torch_init(struct torch *t, const struct gp_driver *driver,
 	t->segments = NULL;
 	pool_init(&t->small, true);
 	pool_init(&t->large, false);
+	*state = t;
+	return 0;
 }
 
 /* The power of two at or below n > 0. */
@@ -213,7 +219,8 @@ static bool should_split(const struct torch *t, const struct torch_block *block,
 	return size < t->conf.max_split_size && rest > TORCH_SMALL_SIZE;
 }
 
-int torch_carve(struct torch *t, struct torch_block *block, uint64_t size)
+int torch_carve(struct torch *t, struct torch_block *block, uint64_t size,
+		struct gp_placement *placement)
 {
 	struct torch_block *rest;
 
@@ -230,6 +237,8 @@ int torch_carve(struct torch *t, struct torch_block *block, uint64_t size)
 		torch_insert(rest);
 	}
 	block->allocated = true;
+	placement->va = block->va;
+	placement->block = block;
 	return 0;
 }
 

@@ -61,8 +61,9 @@ struct torch {
 	struct torch_segment *segments; /* expandable's */
 };
 
-void torch_init(struct torch *t, const struct gp_driver *driver,
-		const struct gp_conf *conf, bool expandable);
+/* A `struct torch` with nothing reserved, for free(). 0 or -ENOMEM. */
+int torch_create(const struct gp_driver *driver, const struct gp_conf *conf,
+		 bool expandable, void **state);
 
 uint64_t torch_round(const struct torch *t, uint64_t bytes);
 
@@ -106,9 +107,10 @@ int torch_segment_alloc(struct torch *t, struct torch_pool *pool,
 void torch_segment_free(struct torch *t, struct torch_block *block);
 /* The same for every one in the pool. */
 void torch_segments_free(struct torch *t, struct torch_pool *pool);
-/* Marks a found block allocated, giving the rest back where the rules split.
- * 0 or -ENOMEM (host). */
-int torch_carve(struct torch *t, struct torch_block *block, uint64_t size);
+/* Marks a found block allocated, giving the rest back where the rules split,
+ * and says where it is. 0 or -ENOMEM (host). */
+int torch_carve(struct torch *t, struct torch_block *block, uint64_t size,
+		struct gp_placement *placement);
 /* gp_policy.free */
 int torch_free(void *state, const struct gp_placement *placement, bool idle);
 /* gp_policy.check */

@@ -4,6 +4,7 @@
 #include "tests/support/replay_rig.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "pool/replay/torch.h"
 
@@ -205,11 +206,14 @@ static uint64_t rounded(const char *conf_text, uint64_t bytes)
 {
 	struct gp_driver driver = {0};
 	struct gp_conf conf;
-	struct torch t;
+	uint64_t size;
+	void *t;
 
 	assert_int_equal(gp_conf_parse(conf_text, &conf, NULL, NULL), 0);
-	torch_init(&t, &driver, &conf, false);
-	return torch_round(&t, bytes);
+	assert_int_equal(torch_create(&driver, &conf, false, &t), 0);
+	size = torch_round(t, bytes);
+	free(t);
+	return size;
 }
 
 static void test_rounding(void **state)
