@@ -333,6 +333,7 @@ class Parts(Scratch):
         super().setUp()
         args = bench.parse(['--turns', '3', '--speed-models', 'mlp,gpt2',
                             '--cached', 'mlp', '--uncached', 'mlp',
+                            '--variant', 'ring_events:False',
                             '--out', self.dir, '--timeout', '20'])
         self.bench = bench.Bench(args)
         self.bench.library = ''
@@ -391,10 +392,13 @@ class Parts(Scratch):
         mlp = by_name['mlp']
         for key in ('gpupool', 'gpupool_total', 'cached', 'uncached'):
             self.assertEqual(mlp[key]['turns'], 3)
+        self.assertEqual(mlp['variants']['ring_events:False']['turns'], 3)
         self.assertIsNone(by_name['gpt2']['cached'])
         self.assertEqual(len(mlp['runs']['native']), 3)
         self.assertRegex(out, r'mlp, cached +0 +0 +20 +0')
         self.assertRegex(out, r'(?m)^gpt2 .* 3 +equal$')
+        self.assertRegex(out, r'The same with ring_events:False\n.*\n.*\n'
+                              r'mlp .* 3 +equal\n')
 
     def test_speed_with_other_losses(self):
         real = speed.step_variants

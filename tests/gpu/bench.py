@@ -313,6 +313,9 @@ def parse(argv):
     parser.add_argument("--uncached", default="transformer", metavar="M,...",
                         help="and also plain without a cache, a few times "
                         "(default %(default)s)")
+    parser.add_argument("--variant", action="append", default=[],
+                        metavar="K:V,...", help="for speed: also over gpupool "
+                        "with these settings; may be repeated")
     parser.add_argument("--steps", type=int, help="training steps a run")
     parser.add_argument("--turns", type=int, default=11,
                         help="alternating runs of each for speed and overlap "

@@ -73,6 +73,8 @@ def step_variants(bench, name):
     command = worker_command(bench, name)
     variants = [turns.plain_variant("native", command),
                 preloaded(bench, "gpupool", command, UNCACHED)]
+    variants += [preloaded(bench, conf, command, UNCACHED, conf)
+                 for conf in bench.args.variant]
     if name in bench.args.cached.split(","):
         variants.append(preloaded(bench, "cached", command))
     if name in bench.args.uncached.split(","):
@@ -96,11 +98,16 @@ HEADER = ["median step, ms", "native", "gpupool", "ratio", "range", "runs",
           "losses"]
 
 
-def step_tables(found, verdicts):
+def step_tables(found, verdicts, confs):
     print("\nPyTorch's own cache (native) and uncached over gpupool")
     common.table(HEADER, [ratio_row(name, rows, "native", "gpupool",
                                     verdicts[name])
                           for name, rows in found.items()])
+    for conf in confs:
+        print("\nThe same with %s" % conf)
+        common.table(HEADER, [ratio_row(name, rows, "native", conf,
+                                        verdicts[name])
+                              for name, rows in found.items()])
     cached = [ratio_row(name, rows, "native", "cached", verdicts[name])
               for name, rows in found.items() if "cached" in rows]
     if cached:
@@ -168,16 +175,17 @@ def speed(bench):
         found[name] = rows
         verdicts[name] = turns.equal_losses(rows, "native")
         failures += failed + not_equal(name, verdicts[name])
-    step_tables(found, verdicts)
+    step_tables(found, verdicts, bench.args.variant)
     wait_table(found)
-    result = {"speed": [summary(name, found[name], verdicts[name])
+    result = {"speed": [summary(name, found[name], verdicts[name],
+                                bench.args.variant)
                         for name in names]}
     if failures:
         raise Failure("\n".join(failures), result)
     return result
 
 
-def summary(name, rows, verdict):
+def summary(name, rows, verdict, confs):
     """For the JSON: every run, and what the tables say."""
     return {"model": name,
             "gpupool": turns.compare(rows, "native", "gpupool"),
@@ -187,6 +195,8 @@ def summary(name, rows, verdict):
             "cached_total": turns.compare(rows, "native", "cached",
                                           "total_ms"),
             "uncached": turns.compare(rows, "gpupool", "uncached"),
+            "variants": {conf: turns.compare(rows, "native", conf)
+                         for conf in confs},
             "losses": {label: words for label, (_, words)
                        in verdict.items()},
             "runs": {label: [made[turn] for turn in sorted(made)]
