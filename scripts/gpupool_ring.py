@@ -11,7 +11,8 @@ allocated and reserved (after it).
 stats/ring.h says how they are written. An event that is torn, because the
 process ended or another thread wrote into its place, has a wrong checksum and
 is left out; `ring.torn` counts those. `ring.lost`: older events that newer ones
-have taken the place of (about). `ring.notes`: sentences about what is missing.
+have taken the place of (about); the newest 63 of each thread that ran are there.
+`ring.notes`: sentences about what is missing.
 """
 import bisect
 import collections

@@ -2,11 +2,19 @@
  * The event ring: what the pool did last, in memory that outlives the process
  * (process_file.h).
  *
- * A thread takes a chunk at a time, so that threads meet at the shared counter
- * once in 63 events. Chunks are taken in turn; whose turn has come round writes
- * over the oldest, also one that another thread is slow to fill, which notices
- * before its next event. Should both write at once, or the process end amid an
- * event, the event's checksum is wrong: it is skipped, never misread.
+ * A thread takes a chunk at a time, so that threads meet at the shared counters
+ * once in 63 events. Chunks are taken in turn, and whose turn has come round is
+ * written over from its start: the oldest events go first.
+ *
+ * A thread holds the chunk that it fills and the one before it, so its newest 63
+ * events are there however long it is kept from running and whatever the others
+ * write meanwhile; and no thread writes into a chunk that is another's now. With
+ * its end it holds none. A held chunk is passed by, unless so many are held that
+ * GP_RING_LOOKS of them in a row are, or all: with more threads than half the
+ * chunks, or half GP_RING_LOOKS. Then one is taken from its holder, which notices
+ * before its next event; should it be amid one, that event may be lost, or one
+ * of the new holder's. A torn event, there or where the process ended, has a
+ * wrong checksum: it is skipped, never misread.
  *
  * Readers sort by time; allocated and reserved are as the thread knew them:
  * exact in a program with one thread.
@@ -58,10 +66,13 @@ struct gp_ring_chunk {
 	uint64_t thread;
 	uint64_t mono_ns, ticks; /* the same moment */
 	uint64_t check;          /* mono_ns + ticks + ticket */
-	uint64_t unused[3];
+	uint64_t holder; /* atomic; ticket of whom may write here, or 0 */
+	uint64_t unused[2];
 };
 
 #define GP_RING_CHUNK 4096u
+/* Held chunks that are passed by before one is taken from its holder. */
+#define GP_RING_LOOKS 256u
 _Static_assert(sizeof(struct gp_ring_event) == 64, "one cache line an event");
 _Static_assert(sizeof(struct gp_ring_chunk) == 64, "in the place of one");
 
@@ -85,11 +96,14 @@ static inline uint64_t gp_ring_sum(uint64_t ticks, uint64_t address,
 	       what * GP_RING_K7 + 1;
 }
 
+/* Only its thread's own. */
 struct gp_ring_thread {
 	struct gp_ring_event *next, *end;
 	const uint64_t *owner; /* the chunk's ticket */
 	uint64_t ticket;
-	uint64_t thread; /* << 32 */
+	uint64_t thread;                      /* << 32; 0: holds no chunk */
+	struct gp_ring_chunk *chunk, *before; /* held; or NULL */
+	uint64_t before_ticket;
 };
 
 extern __thread struct gp_ring_thread gp_ring_thread;
@@ -100,7 +114,7 @@ void gp_ring_start(void *ring, uint32_t chunks, uint64_t *taken);
 /* No more events, from any thread. In the child of a fork. */
 void gp_ring_stop(void);
 
-/* Gives the thread another chunk; where its first event goes. */
+/* Gives the thread another chunk; where its first event goes. Preserves errno. */
 struct gp_ring_event *gp_ring_next_chunk(void);
 
 /* Events ahead that are fetched to be written: an atomic exchange, as the pool's

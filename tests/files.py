@@ -14,7 +14,7 @@ import gpupool_file  # noqa: E402,F401  (found through the line above)
 import gpupool_ledger  # noqa: E402,F401
 import gpupool_ring  # noqa: E402,F401
 
-PROGRESS = struct.Struct('=5Q24x')
+PROGRESS = struct.Struct('=4Q32x')
 
 
 def wait_for(what, seconds=20):
@@ -103,5 +103,6 @@ def read_progress(path, threads):
         return []
     if len(data) < threads * PROGRESS.size:
         return []
-    return [PROGRESS.unpack_from(data, i * PROGRESS.size)
-            for i in range(threads)]
+    return [(steps, last & ~1, last & 1, thread, refused)
+            for steps, last, thread, refused in PROGRESS.iter_unpack(
+                data[:threads * PROGRESS.size])]

@@ -129,7 +129,8 @@ class Events(FilesTest):
             threads = 1 + number % 4
             conf = 'ring_size:%s' % ('4MiB' if number % 3 else '64KiB')
             ring, progress = self.churn_and_kill(number, threads, conf)
-            self.assertLessEqual(ring.torn, threads)
+            # One each, and one of gpupool's own thread.
+            self.assertLessEqual(ring.torn, threads + 1)
             self.assertEqual(gpupool_file.life(ring.file), 'dead')
             for steps, address, is_free, thread, _ in progress:
                 self.check_thread(ring, steps, address, is_free, thread)
@@ -144,7 +145,7 @@ class Events(FilesTest):
                   if e.thread == thread and e.kind in ('alloc', 'free')]
         if not ring.lost:
             self.assertIn(len(events) - steps, (0, 1))
-        if steps and (not ring.lost or events):
+        if steps:
             # The kill may come between the step and the note of it.
             self.assertIn(
                 (address, 'free' if is_free else 'alloc'),

@@ -21,13 +21,14 @@
 #define MAX_LIVE    4096
 #define SHORT_STEPS 2000
 
-/* As the tests read it. The last step is written first, its number last. */
+/* As the tests read it, at any moment: the last step is one word, written before
+ * the number of steps. */
 struct progress {
 	uint64_t steps; /* of cuMemAlloc and cuMemFree that succeeded */
-	uint64_t address, is_free;
+	uint64_t last;  /* address | 1 if it was freed */
 	uint64_t thread;
 	uint64_t refused;
-	uint64_t unused[3];
+	uint64_t unused[4];
 };
 
 static struct progress plain[MAX_THREADS], *progress = plain;
@@ -46,8 +47,8 @@ static uint64_t next(uint64_t *rng)
 
 static void done(struct progress *p, CUdeviceptr address, int is_free)
 {
-	__atomic_store_n(&p->address, address, __ATOMIC_RELAXED);
-	__atomic_store_n(&p->is_free, (uint64_t)is_free, __ATOMIC_RELAXED);
+	__atomic_store_n(&p->last, address | (uint64_t)is_free,
+			 __ATOMIC_RELAXED);
 	__atomic_store_n(&p->steps, p->steps + 1, __ATOMIC_RELEASE);
 }
 
