@@ -84,8 +84,9 @@ static struct gp_ring_chunk *chunk_at(uint64_t turn)
 static struct gp_ring_chunk *take(uint64_t ticket)
 {
 	struct gp_ring_chunk *chunk;
+	uint32_t looks = 0;
 
-	for (uint32_t i = 0; i < num_chunks && i < GP_RING_LOOKS; i++) {
+	do {
 		uint64_t nobody = 0;
 
 		chunk = chunk_at(
@@ -95,7 +96,7 @@ static struct gp_ring_chunk *take(uint64_t ticket)
 						false, __ATOMIC_ACQUIRE,
 						__ATOMIC_RELAXED))
 			return chunk;
-	}
+	} while (++looks < num_chunks && looks < GP_RING_LOOKS);
 	chunk = chunk_at(__atomic_add_fetch(&robbed, 1, __ATOMIC_RELAXED));
 	__atomic_store_n(&chunk->holder, ticket, __ATOMIC_RELAXED);
 	return chunk;
