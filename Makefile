@@ -91,6 +91,7 @@ help:
 	@echo 'make demo          an unmodified example, plain and preloaded'
 	@echo 'make deps          install what the tests need (apt, as root)'
 	@echo 'make test          all tests; no card needed'
+	@echo 'make AGAIN=1 test  what failed runs once more, alone; see tests/run.py --help'
 	@echo 'make SAN=address test      the same under ASan and UBSan (or SAN=undefined)'
 	@echo 'make SAN=thread test              units and fuzzers under TSan'
 	@echo 'make bench [TRACES=DIR]           timings, build/bench.json'
@@ -277,7 +278,7 @@ deps:
 # TSan does not survive an exported dlsym, so SAN=thread runs what is linked,
 # not what is preloaded.
 test: $(UNITS) $(FUZZERS) $(if $(filter thread,$(SAN)),,all $(PROGS) $(CONFORMANCE)) $(if $(SAN),,$(ORDER_FUZZ))
-	$(Q)$(PYTHON) tests/run.py --build $(B) $(if $(SAN),--san $(SAN)) $(TESTS)
+	$(Q)$(PYTHON) tests/run.py --build $(B) $(if $(SAN),--san $(SAN)) $(if $(AGAIN),--again) $(TESTS)
 
 demo: all
 	$(Q)$(PYTHON) tests/demo.py --build $(B)

@@ -17,7 +17,7 @@ import gpupool_ring  # noqa: E402,F401
 PROGRESS = struct.Struct('=4Q32x')
 
 
-def wait_for(what, seconds=20):
+def wait_for(what, seconds=120):
     """Until what() is true; False if it never is."""
     end = time.monotonic() + seconds
     while not what():
@@ -63,13 +63,24 @@ class FilesTest(harness.CudaTest):
                                 stdin=subprocess.PIPE,
                                 stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, **kwargs)
-        self.addCleanup(self.stop, proc)
+        self.addCleanup(self.stop, proc, env)
         return proc
 
-    def stop(self, proc):
-        if proc.poll() is None:
+    def stop(self, proc, env=None):
+        """The end of a program of start(), and a note of what it had to say."""
+        ran_on = proc.poll() is None
+        if ran_on:
             harness.kill_group(proc)
         proc.wait()
+        said = []
+        for stream in proc.stdout, proc.stderr:
+            if not stream.closed:
+                # A child that left the group may have it open still.
+                os.set_blocking(stream.fileno(), False)
+            said.append(b'' if stream.closed else stream.read() or b'')
+        harness.note_run(proc.args, env, '%s%s' % (
+            'ended with the test; ' if ran_on else '',
+            harness.Result(proc.returncode, *said)))
         for stream in proc.stdin, proc.stdout, proc.stderr:
             stream.close()
 
@@ -90,7 +101,7 @@ class FilesTest(harness.CudaTest):
 
     def finish(self, proc):
         """Let a script end; its status and stderr."""
-        out, err = proc.communicate(timeout=60)
+        out, err = proc.communicate(timeout=harness.LIMIT_S)
         return proc.returncode, err.decode('utf-8', 'replace')
 
 

@@ -9,6 +9,7 @@ import atexit
 import functools
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,12 @@ import tempfile
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-LIMIT_S = 60
+# Ends what hangs, and nothing else: also where all takes ten times as long.
+LIMIT_S = 300
+
+# What the test ran, as text, for who looks for the cause of its failure.
+# run.py empties it before each test and tells its end after a failed one.
+ran = []
 
 
 def kill_group(proc):
@@ -40,11 +46,48 @@ class Result:
         if self.status is None:
             how = 'ran past its time limit'
         elif self.status < 0:
-            how = 'died by signal %d' % -self.status
+            how = 'died by signal %d%s' % (-self.status,
+                                           signal_name(-self.status))
         else:
             how = 'exit status %d' % self.status
         return '%s\n--- stdout\n%s--- stderr\n%s' % (
             how, tail(self.out), tail(self.err))
+
+
+def signal_name(number):
+    try:
+        return ' (%s)' % signal.Signals(number).name
+    except ValueError:
+        return ''
+
+
+def threads_of(pid):
+    """What the threads of a process do that has run too long, a line each."""
+    lines = []
+    tasks = '/proc/%d/task' % pid
+    try:
+        for tid in sorted(os.listdir(tasks), key=int):
+            said = []
+            for name in 'comm', 'stat', 'wchan', 'syscall':
+                try:
+                    with open(os.path.join(tasks, tid, name)) as file:
+                        text = file.read().strip()
+                except OSError:
+                    continue
+                said.append(text.rpartition(')')[2].split()[0]
+                            if name == 'stat' else text.split(' 0x')[0])
+            lines.append('thread %s: %s\n' % (tid, ' '.join(said)))
+    except (OSError, IndexError):
+        pass  # it has just ended
+    return ''.join(lines)
+
+
+def note_run(argv, env, result):
+    """Remember a program that the test ran; see `ran`."""
+    ours = ['%s=%s' % (k, v) for k, v in sorted((env or {}).items())
+            if k.startswith('GPUPOOL_') or k == 'LD_PRELOAD']
+    ran.append('ran: %s\n%s' % (' '.join(
+        shlex.quote(word) for word in ours + list(argv)), result))
 
 
 def tail(data, limit=6000):
@@ -61,13 +104,16 @@ def run(argv, env=None, limit=LIMIT_S, **kwargs):
                             **kwargs)
     try:
         out, err = proc.communicate(timeout=limit)
-        return Result(proc.returncode, out, err)
+        result = Result(proc.returncode, out, err)
     except subprocess.TimeoutExpired:
+        threads = threads_of(proc.pid).encode()
         kill_group(proc)
         out, err = proc.communicate()
-        return Result(None, out, err)
+        result = Result(None, out, err + threads)
     finally:
         kill_group(proc)
+    note_run(argv, env, result)
+    return result
 
 
 @functools.lru_cache(None)

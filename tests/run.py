@@ -12,9 +12,16 @@ Kinds, each in its own process with a time limit:
   python    tests/test_*.py: unittest modules that drive programs
 
 Passing tests are quiet; a failing one shows its output.
+
+With --again, or GPUPOOL_TEST_AGAIN=1 in the environment (`make test AGAIN=1`,
+as .ci/run does), a case that failed beside others is run once more, alone, at
+the end. If it passes then it is counted as passed and told as `UNSTEADY NAME`;
+what its failure said stays above, marked `RETRY NAME`. That is for machines
+that stall: each such line is a case whose cause is to be found.
 """
 import argparse
 import concurrent.futures
+import faulthandler
 import glob
 import os
 import re
@@ -27,22 +34,27 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness  # noqa: E402  (found through the line above)
 
-PASS, FAIL, SKIP = 'pass', 'fail', 'skip'
-UNIT_LIMIT_S = 120
-MODULE_LIMIT_S = 400
+PASS, FAIL, SKIP, UNSTEADY = 'pass', 'fail', 'skip', 'unsteady'
+# These end what hangs, and nothing else: also where all takes ten times as long.
+UNIT_LIMIT_S = 600
+MODULE_LIMIT_S = 1800
 FUZZ_SHORT = [('1', '20000')]
 FUZZ_LONG = [(str(seed), '1000000') for seed in range(1, 5)]
 ORDER_LONG = ['%d-%d' % (at, at + 999) for at in range(1, 10000, 1000)]
-FUZZ_LIMIT_S = {False: 120, True: 900}
+FUZZ_LIMIT_S = {False: 600, True: 3600}
 
 
 class Outcome:
-    """One test: its name, PASS, FAIL or SKIP, and why."""
+    """One test: its name, PASS, FAIL, SKIP or UNSTEADY, and why."""
 
     def __init__(self, name, status, detail=''):
         self.name = name
         self.status = status
         self.detail = detail
+
+    def case(self):
+        """What is run again for it; parts of one test share it."""
+        return ' '.join(self.name.split(' ')[:2])
 
 
 def parse_tap(name, result):
@@ -123,13 +135,24 @@ def exit_outcome(name, result):
     return Outcome(name, status, str(result))
 
 
-def python_module(build, path):
-    """A unittest module in its own process, told as TAP by run_module."""
+def python_module(build, path, cases=()):
+    """A unittest module in its own process, told as TAP by run_module; of
+    `cases`, if there are, only those."""
     env = dict(os.environ, GPUPOOL_TEST_BUILD=build.path,
                GPUPOOL_TEST_SAN=build.san or '')
     name = os.path.basename(path)[:-len('.py')]
-    argv = [sys.executable, os.path.abspath(__file__), '--module', name]
-    return parse_tap('python/' + name, harness.run(argv, env, MODULE_LIMIT_S))
+    argv = [sys.executable, os.path.abspath(__file__), '--modules',
+            os.path.dirname(path), '--module', name]
+    return parse_tap('python/' + name, harness.run(argv + list(cases), env,
+                                                   MODULE_LIMIT_S))
+
+
+def python_again(build, path, failed):
+    """The cases that failed; the module if one of them has no name, as when
+    it ended early."""
+    cases = [outcome.case().partition(' ')[2] for outcome in failed]
+    named = all(re.fullmatch(r'\w+\.\w+', case) for case in cases)
+    return python_module(build, path, sorted(set(cases)) if named else ())
 
 
 def kills(build, test):
@@ -145,7 +168,23 @@ def kills(build, test):
 
 
 class TapResult(unittest.TestResult):
-    """Tells each test as a TAP line, and failures in full."""
+    """Tells each test as a TAP line, and failures in full: also what the last
+    programs that the test ran had to say."""
+
+    failed = None  # (test, why) of the running one's failures
+
+    def startTest(self, test):
+        super().startTest(test)
+        harness.ran.clear()
+        self.failed = []
+
+    def stopTest(self, test):
+        # Now, when the test has cleaned up: its programs have ended.
+        super().stopTest(test)
+        for part, why in self.failed:
+            more = [text for text in harness.ran[-3:] if text not in why]
+            self.tell(part, FAIL, '\n'.join([why] + more))
+        self.failed = None
 
     def tell(self, test, status, why=''):
         number = self.testsRun
@@ -159,17 +198,24 @@ class TapResult(unittest.TestResult):
                 print('# ' + why.replace('\n', '\n# '))
         sys.stdout.flush()
 
+    def fail(self, test, err, case):
+        why = self._exc_info_to_string(err, case)
+        if self.failed is None:  # between tests, as in setUpClass
+            self.tell(test, FAIL, why)
+        else:
+            self.failed.append((test, why))
+
     def addSuccess(self, test):
         super().addSuccess(test)
         self.tell(test, PASS)
 
     def addFailure(self, test, err):
         super().addFailure(test, err)
-        self.tell(test, FAIL, self.failures[-1][1])
+        self.fail(test, err, test)
 
     def addError(self, test, err):
         super().addError(test, err)
-        self.tell(test, FAIL, self.errors[-1][1])
+        self.fail(test, err, test)
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
@@ -178,19 +224,32 @@ class TapResult(unittest.TestResult):
     def addSubTest(self, test, subtest, err):
         super().addSubTest(test, subtest, err)
         if err:
-            self.tell(subtest, FAIL, (self.failures + self.errors)[-1][1])
+            self.fail(subtest, err, test)
 
 
-def run_module(name):
-    suite = unittest.defaultTestLoader.loadTestsFromName(name)
+def run_module(name, cases):
+    """With `cases` of the form CLASS.TEST only those."""
+    names = ['%s.%s' % (name, case) for case in cases] or [name]
+    suite = unittest.defaultTestLoader.loadTestsFromNames(names)
+    # Shows in which test it was when the limit ends it.
+    faulthandler.dump_traceback_later(MODULE_LIMIT_S - 20)
     print('1..%d' % suite.countTestCases(), flush=True)
     result = TapResult()
     suite.run(result)
     return 0 if result.wasSuccessful() else 1
 
 
+class Job:
+    """Something to run: its run() and again(failed outcomes) return
+    outcomes."""
+
+    def __init__(self, run, again=None):
+        self.run = run
+        self.again = again or (lambda failed: run())
+
+
 def collect(build, args):
-    """Every job as (name, function that returns outcomes)."""
+    """Every Job."""
     jobs = []
 
     def add(kind, pattern, make):
@@ -206,16 +265,16 @@ def collect(build, args):
     def fuzzers(path):
         runs = FUZZ_LONG if args.fuzz_long else FUZZ_SHORT
         limit = FUZZ_LIMIT_S[args.fuzz_long]
-        return [lambda p=path, s=s, n=n: fuzz(build, p, s, n, limit)
+        return [Job(lambda p=path, s=s, n=n: fuzz(build, p, s, n, limit))
                 for s, n in runs]
 
     add('fuzz', executables('fuzz'), fuzzers)
     order = os.path.join(build.path, 'tests', 'order-fuzz')
     if args.fuzz_long and not build.san and os.path.exists(order):
-        jobs.extend(lambda r=r: order_fuzz(build, order, r)
+        jobs.extend(Job(lambda r=r: order_fuzz(build, order, r))
                     for r in ORDER_LONG)
     if args.fuzz_long and build.san != 'thread':
-        jobs.extend(lambda m=m: kills(build, m)
+        jobs.extend(Job(lambda m=m: kills(build, m))
                     for m in ('test_ring.Events.test_kill',
                               'test_neighbours.Kills.test_sigkill',
                               'test_report_storm.Storm'))
@@ -223,25 +282,29 @@ def collect(build, args):
         return jobs
     # The long ones first, so that two jobs end at about the same time.
     if build.san != 'thread':
-        add('python', os.path.join(harness.ROOT, 'tests', 'test_*.py'),
-            lambda path: [lambda: python_module(build, path)])
-    add('unit', executables('unit'), lambda path: [lambda: unit(build, path)])
+        add('python', os.path.join(args.modules, 'test_*.py'),
+            lambda path: [Job(lambda: python_module(build, path),
+                              lambda failed: python_again(build, path,
+                                                          failed))])
+    add('unit', executables('unit'), lambda path: [Job(lambda: unit(build, path))])
     if build.san != 'thread':
         add('program', executables('programs'),
-            lambda path: [lambda: program(build, path)])
+            lambda path: [Job(lambda: program(build, path))])
     return jobs
 
 
 def summary(outcomes, seconds):
     """Print the failures again by name, and the closing line."""
     count = {s: sum(o.status == s for o in outcomes)
-             for s in (PASS, FAIL, SKIP)}
-    for outcome in outcomes:
+             for s in (PASS, FAIL, SKIP, UNSTEADY)}
+    for outcome in sorted(outcomes, key=lambda o: o.name):
         if outcome.status != PASS:
-            print('%-7s %s' % ({FAIL: 'FAILED', SKIP: 'skipped'}
+            print('%-7s %s' % ({FAIL: 'FAILED', SKIP: 'skipped',
+                                UNSTEADY: 'UNSTEADY'}
                                [outcome.status], outcome.name))
     print('%.0f s' % seconds)
-    line = '%d passed, %d failed' % (count[PASS], count[FAIL])
+    line = '%d passed, %d failed' % (count[PASS] + count[UNSTEADY],
+                                     count[FAIL])
     if count[SKIP]:
         line += ', %d skipped' % count[SKIP]
     print(line, flush=True)
@@ -249,15 +312,60 @@ def summary(outcomes, seconds):
 
 
 def timed(job):
-    """A job's outcomes, and the seconds it took."""
+    """The job, its outcomes, and the seconds it took."""
     start = time.monotonic()
-    outcomes = job()
-    return outcomes, time.monotonic() - start
+    outcomes = job.run()
+    return job, outcomes, time.monotonic() - start
 
 
 def print_longest(times):
     for seconds, name in sorted(times, reverse=True)[:12]:
         print('%6.1f s  %s' % (seconds, name))
+
+
+def tell_failed(outcomes, word):
+    failed = [o for o in outcomes if o.status == FAIL]
+    for outcome in failed:
+        print('%s %s: %s' % (word, outcome.name, outcome.detail), flush=True)
+    return failed
+
+
+def run_again(job, outcomes):
+    """Another run of the failed ones of a job's `outcomes`, and what comes of
+    them all. One that ended early may have more outcomes now."""
+    failed = [o for o in outcomes if o.status == FAIL]
+    passed = {o.case() for o in outcomes if o.status != FAIL}
+    passed -= {o.case() for o in failed}
+    second = [o for o in job.again(failed) if o.case() not in passed]
+    bad = {o.case() for o in tell_failed(second, 'FAILED')}
+    cases = {o.case() for o in second}
+    for outcome in failed:
+        # One that is not told by name again, as a module that ended early,
+        # stands for all of them.
+        if not (outcome.case() in bad if outcome.case() in cases else bad):
+            outcome.status = UNSTEADY
+    known = {o.case() for o in outcomes}
+    return outcomes + [o for o in second if o.case() not in known]
+
+
+def run_jobs(jobs, args):
+    """All outcomes, and (seconds, name) of every job."""
+    outcomes, times, unsure = [], [], []
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        for future in concurrent.futures.as_completed(
+                [pool.submit(timed, job) for job in jobs]):
+            job, found, seconds = future.result()
+            if found:
+                times.append((seconds, ' '.join(
+                    found[0].name.split('.')[0].split()[:1])))
+            if tell_failed(found, 'RETRY' if args.again else 'FAILED') and \
+                    args.again:
+                unsure.append((job, found))
+            else:
+                outcomes += found
+    for job, found in unsure:
+        outcomes += run_again(job, found)
+    return outcomes, times
 
 
 def main():
@@ -270,32 +378,25 @@ def main():
     parser.add_argument('--jobs', type=int, default=2)
     parser.add_argument('--times', action='store_true',
                         help='also print which took longest')
+    parser.add_argument('--again', action='store_true',
+                        default=os.environ.get('GPUPOOL_TEST_AGAIN') == '1',
+                        help='run what failed once more, alone')
     parser.add_argument('--module', help=argparse.SUPPRESS)
+    parser.add_argument('--modules', help=argparse.SUPPRESS,
+                        default=os.path.join(harness.ROOT, 'tests'))
     parser.add_argument('names', nargs='*',
                         help='only tests whose KIND/NAME contains one of these')
     args = parser.parse_args()
     if args.module:
-        return run_module(args.module)
+        sys.path.insert(0, args.modules)
+        return run_module(args.module, args.names)
 
     build = harness.Build(args.build, args.san)
     jobs = collect(build, args)
     if not jobs:
         print('no test matches; build them with `make test`', file=sys.stderr)
     start = time.monotonic()
-    outcomes, times = [], []
-    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        for future in concurrent.futures.as_completed(
-                [pool.submit(timed, job) for job in jobs]):
-            found, seconds = future.result()
-            if found:
-                times.append((seconds, ' '.join(
-                    found[0].name.split('.')[0].split()[:1])))
-            for outcome in found:
-                outcomes.append(outcome)
-                if outcome.status == FAIL:
-                    print('FAILED %s: %s' % (outcome.name, outcome.detail),
-                          flush=True)
-    outcomes.sort(key=lambda o: o.name)
+    outcomes, times = run_jobs(jobs, args)
     if args.times:
         print_longest(times)
     return summary(outcomes, time.monotonic() - start)
