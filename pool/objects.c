@@ -35,6 +35,18 @@ static void **link_of(struct gp_objects *objects, void *object)
 	return (void **)((char *)object + objects->size - sizeof(void *));
 }
 
+/* One that nobody had. Its page is touched only now: most processes need few.
+ * Caller: there is one. */
+static void *fresh(struct gp_objects *objects)
+{
+	void *object = objects->fresh;
+
+	objects->fresh += objects->size;
+	objects->fresh_count--;
+	objects->spare--;
+	return object;
+}
+
 static int more(struct gp_objects *objects)
 {
 	size_t first = 64; /* records stay on cache line boundaries */
@@ -51,8 +63,12 @@ static int more(struct gp_objects *objects)
 	r->next = objects->regions;
 	r->bytes = bytes;
 	objects->regions = r;
-	for (size_t at = (bytes - first) / objects->size; at-- > 0;)
-		gp_objects_put(objects, (char *)r + first + at * objects->size);
+	/* What is left of the region before joins the free list. */
+	while (objects->fresh_count)
+		gp_objects_put(objects, fresh(objects));
+	objects->fresh = (char *)r + first;
+	objects->fresh_count = (bytes - first) / objects->size;
+	objects->spare += objects->fresh_count;
 	return 0;
 }
 
@@ -66,9 +82,13 @@ int gp_objects_reserve(struct gp_objects *objects, size_t count)
 
 void *gp_objects_get(struct gp_objects *objects)
 {
-	if (!objects->free_list && more(objects))
-		return NULL;
 	void *object = objects->free_list;
+
+	if (!object) {
+		if (!objects->fresh_count && more(objects))
+			return NULL;
+		return fresh(objects);
+	}
 	void **link = link_of(objects, object);
 
 	objects->free_list = *link;

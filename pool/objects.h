@@ -13,9 +13,11 @@
 
 struct gp_objects {
 	size_t size;     /* bytes of one record, a multiple of 8 */
-	size_t spare;    /* records on the free list */
+	size_t spare;    /* records on the free list, and fresh ones */
 	void *free_list; /* linked through the records' last word */
 	void *regions;   /* mmapped regions, linked through their first word */
+	char *fresh;     /* of the newest region, the part never handed out */
+	size_t fresh_count;
 };
 
 void gp_objects_init(struct gp_objects *objects, size_t size);
