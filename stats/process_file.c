@@ -178,6 +178,8 @@ static int fill(int fd, struct gp_file_head *head,
 		   fd, 0);
 	if (map == MAP_FAILED)
 		return -errno;
+	/* Nothing is read ahead: there is nothing but zeros. */
+	madvise(map, head->file_bytes, MADV_RANDOM);
 	memcpy(map + head->names_at, options->names, head->names_bytes);
 	head->state = GP_FILE_RUNS;
 	head->beat_mono_ns = head->mono_ns;
@@ -358,6 +360,25 @@ int gp_process_file_owner(int dir, const char *name, struct gp_process_id *id,
 	memcpy(id->boot_id, head.boot_id, sizeof(id->boot_id));
 	id->boot_id[sizeof(id->boot_id) - 1] = '\0';
 	return 0;
+}
+
+bool gp_file_is_elsewhere(int dir, const char *name,
+			  const struct gp_process_id *self)
+{
+	struct gp_file_head head;
+	struct gp_process_id id;
+	const char *why;
+	int fd = gp_file_open(dir, name, &why);
+	ssize_t n;
+
+	if (fd < 0)
+		return false;
+	n = pread(fd, &head, sizeof(head), 0);
+	close(fd);
+	/* Most are of here, and need no check of the rest. */
+	return n == (ssize_t)sizeof(head) && head.pid_ns != self->pid_ns &&
+	       !gp_process_file_owner(dir, name, &id, &why) &&
+	       gp_process_life(&id, self) == GP_ELSEWHERE;
 }
 
 bool gp_file_alive(const struct gp_file_head *head,

@@ -122,6 +122,11 @@ int gp_file_read_head(int fd, struct gp_file_head *head, const char **why);
 int gp_process_file_owner(int dir, const char *name, struct gp_process_id *id,
 			  const char **why);
 
+/* Was it written in another pid namespace of this machine, so that nobody here
+ * can tell whether its process runs? False if it cannot be read. */
+bool gp_file_is_elsewhere(int dir, const char *name,
+			  const struct gp_process_id *self);
+
 uint32_t gp_crc32(uint32_t crc, const void *data, size_t size);
 
 /* The events' clock. */
