@@ -255,7 +255,7 @@ static void *run(void *arg)
 	static struct pollfd polled[MAX_CONNECTIONS + 1];
 	int wait;
 
-	(void)arg;
+	pthread_setname_np(pthread_self(), arg);
 	while (gp_handoff_is_there(&listener)) {
 		size_t n = num_connections;
 

@@ -123,6 +123,7 @@ static void *run(void *arg)
 	uint64_t next = now_ns() + TICK_NS;
 	unsigned ticks = 0;
 
+	pthread_setname_np(pthread_self(), arg);
 	is_keeper = true;
 	/* Not "while running": the thread may be here before gp_start() has
 	 * said so. */
@@ -133,7 +134,9 @@ static void *run(void *arg)
 		if (seen != rung) {
 			rung = seen;
 			answer();
-			gp_ledger_serve();
+			/* Not as the last thing: whoever asks sees the end. */
+			if (!gp_reporter_ends())
+				gp_ledger_serve();
 		} else if (now < next) {
 			gp_bell_wait(seen, next - now);
 		} else {
@@ -157,14 +160,13 @@ bool gp_thread_start(void *(*body)(void *), const char *name, const char *what)
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, 512u << 10);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&thread, &attr, body, NULL);
+	rc = pthread_create(&thread, &attr, body, (void *)name);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	if (rc) {
 		gp_warn("no thread for %s (%s)", what, strerror(rc));
 		return false;
 	}
-	pthread_setname_np(thread, name);
 	return true;
 }
 

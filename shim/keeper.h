@@ -9,8 +9,9 @@
 
 #include <stdbool.h>
 
-/* Starts a thread of gpupool's, with all signals blocked. False, told in a
- * line ("no thread for WHAT"): there is none. */
+/* Starts a thread of gpupool's, with all signals blocked. Its body is given
+ * `name`, to name itself by: that is cheaper than to name another thread. False,
+ * told in a line ("no thread for WHAT"): there is none. */
 bool gp_thread_start(void *(*body)(void *), const char *name, const char *what);
 
 /* Starts the keeper. Called once, from gp_start(). */

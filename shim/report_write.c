@@ -7,9 +7,9 @@
 #define _GNU_SOURCE
 #include "shim/report_write.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -113,19 +113,25 @@ static void fill_notes(struct gp_report *report,
 	report->num_notes = n;
 }
 
+static int is_torch(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	const char *name = info->dlpi_name ? info->dlpi_name : "";
+	const char *slash = strrchr(name, '/');
+
+	(void)size;
+	(void)arg;
+	return !strcmp(slash ? slash + 1 : name, "libc10_cuda.so");
+}
+
 /* PyTorch's allocator keeps what its program frees, unless it is told not to.
- */
+ * Not dlopen(RTLD_NOLOAD), which looks through all directories where it could
+ * be. */
 static bool program_caches(void)
 {
 	const char *off = getenv("PYTORCH_NO_CUDA_MEMORY_CACHING");
-	void *torch = dlopen("libc10_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
 
-	if (!torch) {
-		dlerror(); /* none of the program's business */
-		return false;
-	}
-	dlclose(torch);
-	return !off || !*off || !strcmp(off, "0");
+	return dl_iterate_phdr(is_torch, NULL) &&
+	       (!off || !*off || !strcmp(off, "0"));
 }
 
 /* The process's file, if it has events. Caller holds report_lock. */

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -179,6 +180,11 @@ bool gp_reporter_may_call(void)
 	return gp_running() && !__atomic_load_n(&leaving, __ATOMIC_ACQUIRE);
 }
 
+bool gp_reporter_ends(void)
+{
+	return __atomic_load_n(&exit_begun, __ATOMIC_ACQUIRE);
+}
+
 static struct timespec realtime_in(uint64_t ns)
 {
 	uint64_t when = clock_ns(CLOCK_REALTIME) + ns;
@@ -191,6 +197,7 @@ static void *run(void *arg)
 {
 	uint32_t rung = 0; /* the bell was not rung before */
 
+	pthread_setname_np(pthread_self(), arg);
 	/* Not "while running": the thread may be here before gp_start() has
 	 * said so. */
 	while (__atomic_load_n(&gp_phase_now, __ATOMIC_ACQUIRE) != GP_OFF) {

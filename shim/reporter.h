@@ -26,4 +26,8 @@ int gp_reporter_now(char *path, size_t size);
 /* False once the program leaves: the driver may be gone. */
 bool gp_reporter_may_call(void);
 
+/* True once the last report is begun, or being written: the process is about to
+ * end. Thread-safe. */
+bool gp_reporter_ends(void);
+
 #endif

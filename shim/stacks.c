@@ -1,8 +1,8 @@
 /*
  * Stacks: taken one at a time, under one lock.
  *
- * What takes them allocates nothing and waits for nobody but another thread at
- * the same work. A signal handler that allocates amid it goes without.
+ * What takes them allocates nothing, the first time with `stacks:oom` excepted,
+ * and waits for nobody but another thread at the same work. A signal handler that allocates amid it goes without.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -56,26 +56,38 @@ static bool is_ours(uintptr_t at)
 }
 
 /* Of libgcc_s, which backtrace() loads; NULL: there is only backtrace().
- * Constant after the start. */
+ * Written once, `walk` last; atomic. */
 static struct {
 	_Unwind_Reason_Code (*walk)(_Unwind_Trace_Fn, void *);
 	uintptr_t (*ip)(struct _Unwind_Context *);
 } unwind;
 
+/* Not under our lock, as it asks the dynamic linker. Threads that come at once
+ * find the same. */
 static void find_unwinder(void)
 {
+	static int looked; /* atomic */
+	_Unwind_Reason_Code (*walk)(_Unwind_Trace_Fn, void *) = NULL;
 	void *frames[4], *library;
 
+	if (__atomic_load_n(&looked, __ATOMIC_ACQUIRE))
+		return;
 	backtrace(frames, 4); /* the first call loads it, and allocates */
 	library = dlopen("libgcc_s.so.1", RTLD_LAZY | RTLD_NOLOAD);
-	if (!library)
-		return;
-	unwind.ip = (uintptr_t(*)(struct _Unwind_Context *))gp_dlsym(
-		library, "_Unwind_GetIP");
-	if (unwind.ip)
-		unwind.walk = (_Unwind_Reason_Code(*)(_Unwind_Trace_Fn, void *))
-			gp_dlsym(library, "_Unwind_Backtrace");
-	dlclose(library); /* glibc keeps it */
+	if (library) {
+		uintptr_t (*ip)(struct _Unwind_Context *) =
+			(uintptr_t(*)(struct _Unwind_Context *))gp_dlsym(
+				library, "_Unwind_GetIP");
+
+		__atomic_store_n(&unwind.ip, ip, __ATOMIC_RELAXED);
+		if (ip)
+			walk = (_Unwind_Reason_Code(*)(
+				_Unwind_Trace_Fn,
+				void *))gp_dlsym(library, "_Unwind_Backtrace");
+		dlclose(library); /* glibc keeps it */
+	}
+	__atomic_store_n(&unwind.walk, walk, __ATOMIC_RELEASE);
+	__atomic_store_n(&looked, 1, __ATOMIC_RELEASE);
 }
 
 void gp_stacks_start(void)
@@ -85,10 +97,11 @@ void gp_stacks_start(void)
 	mode = gp_settings()->stacks;
 	if (mode == GP_CONF_STACKS_OFF)
 		return;
-	find_unwinder();
-	gp_python_find();
+	/* Most processes are never refused memory, and need no unwinder. */
 	if (mode == GP_CONF_STACKS_OOM)
 		return;
+	find_unwinder();
+	gp_python_find();
 	error = gp_sites_start(clock_ns(CLOCK_MONOTONIC));
 	if (error) {
 		gp_warn("no memory for call stacks (%s): stacks:oom instead",
@@ -177,8 +190,11 @@ static void leave(void)
 bool gp_stacks_take(struct gp_stack *stack)
 {
 	int saved = errno;
-	bool ok = mode != GP_CONF_STACKS_OFF && enter();
+	bool ok;
 
+	if (mode != GP_CONF_STACKS_OFF)
+		find_unwinder();
+	ok = mode != GP_CONF_STACKS_OFF && enter();
 	if (ok) {
 		take(stack);
 		leave();
