@@ -151,7 +151,7 @@ work-table: | headers
 $(LIB): $(call obj,$(SHIM_SRC) $(SHIM_ASM) $(CORE_SRC)) $(B)/exports.map
 	$(say) LINK $@
 	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,libgpupool.so \
-		-Wl,--version-script=$(B)/exports.map \
+		-Wl,--version-script=$(B)/exports.map -Wl,-Bsymbolic \
 		$(if $(SAN),,-Wl,-z,defs) -Wl,-z,now -Wl,-z,relro -Wl,--as-needed \
 		-o $@ $(filter %.o,$^) -ldl -lpthread
 
@@ -283,7 +283,7 @@ test: $(UNITS) $(FUZZERS) $(if $(filter thread,$(SAN)),,all $(PROGS) $(CONFORMAN
 demo: all
 	$(Q)$(PYTHON) tests/demo.py --build $(B)
 
-bench: all $(BENCHES)
+bench: all $(BENCHES) $(B)/tests/programs/drv_script
 	$(Q)$(PYTHON) tests/bench/run.py --build $(B) $(if $(TRACES),--traces $(TRACES))
 
 fuzz: $(FUZZERS) $(if $(filter thread,$(SAN)),,all $(PROGS) $(CONFORMANCE)) $(if $(SAN),,$(ORDER_FUZZ))

@@ -9,6 +9,7 @@
   replay  traces: memory used, and host time for an operation
   ring    the event ring; hook: what one intercepted call costs
   stacks  a pair through the hooks, by how many call stacks are kept
+  start   64 processes that start at once, plain and preloaded
 
 Prints a table and writes bench.json into the build directory. Timings depend
 on the machine and on what else it does: they are shown, never judged.
@@ -26,6 +27,7 @@ import gentrace  # noqa: E402  (found through the line above)
 import hooks  # noqa: E402
 import replay_table  # noqa: E402
 import stacks  # noqa: E402
+import start  # noqa: E402
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 SIZES = [512, 4 * KIB, 64 * KIB, MIB, 2 * MIB, 16 * MIB, 256 * MIB, GIB]
@@ -210,6 +212,13 @@ def bench_stacks(build):
     return rows
 
 
+def bench_start(build):
+    rows = start.measure(start.harness.Build(build))
+    print()
+    start.print_rows(rows)
+    return rows
+
+
 def machine():
     model = 'unknown'
     with open('/proc/cpuinfo') as file:
@@ -255,6 +264,7 @@ def main():
             'ring': bench_program(args.build, 'ring', 'size'),
             'hook': bench_hooks(args.build),
             'stacks': bench_stacks(args.build),
+            'start': bench_start(args.build),
         }
     except subprocess.CalledProcessError as error:
         if error.stderr:
