@@ -8,6 +8,16 @@
 #include "shim/room.h"
 #include "shim/state.h"
 
+/* What others gave back meanwhile is not part of what the context takes. */
+static bool room_made(struct gp_overhead *overhead, CUdevice device,
+		      CUresult rc)
+{
+	if (!gp_room_made_on(device, rc))
+		return false;
+	gp_overhead_again(overhead);
+	return true;
+}
+
 static CUresult created(struct gp_overhead *overhead, CUresult rc,
 			const CUcontext *context)
 {
@@ -24,7 +34,7 @@ CUresult cuCtxCreate(CUcontext *context, unsigned flags, CUdevice device)
 
 	gp_overhead_begin(&overhead, device, false);
 	rc = gp_real()->cuCtxCreate(context, flags, device);
-	if (gp_room_made_on(device, rc))
+	if (room_made(&overhead, device, rc))
 		rc = gp_real()->cuCtxCreate(context, flags, device);
 	return created(&overhead, rc, context);
 }
@@ -36,7 +46,7 @@ CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device)
 
 	gp_overhead_begin(&overhead, device, false);
 	rc = gp_real()->cuCtxCreate_v2(context, flags, device);
-	if (gp_room_made_on(device, rc))
+	if (room_made(&overhead, device, rc))
 		rc = gp_real()->cuCtxCreate_v2(context, flags, device);
 	return created(&overhead, rc, context);
 }
@@ -49,7 +59,7 @@ CUresult cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *params,
 
 	gp_overhead_begin(&overhead, device, false);
 	rc = gp_real()->cuCtxCreate_v3(context, params, number, flags, device);
-	if (gp_room_made_on(device, rc))
+	if (room_made(&overhead, device, rc))
 		rc = gp_real()->cuCtxCreate_v3(context, params, number, flags,
 					       device);
 	return created(&overhead, rc, context);
@@ -64,7 +74,7 @@ CUresult cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params,
 
 	gp_overhead_begin(&overhead, device, false);
 	rc = gp_real()->cuCtxCreate_v4(context, params, flags, device);
-	if (gp_room_made_on(device, rc))
+	if (room_made(&overhead, device, rc))
 		rc = gp_real()->cuCtxCreate_v4(context, params, flags, device);
 	return created(&overhead, rc, context);
 }
@@ -78,7 +88,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 
 	gp_overhead_begin(&overhead, device, true);
 	rc = gp_real()->cuDevicePrimaryCtxRetain(context, device);
-	if (gp_room_made_on(device, rc))
+	if (room_made(&overhead, device, rc))
 		rc = gp_real()->cuDevicePrimaryCtxRetain(context, device);
 	gp_overhead_end(&overhead, rc, NULL);
 	return rc;

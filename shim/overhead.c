@@ -59,8 +59,16 @@ void gp_overhead_begin(struct gp_overhead *overhead, CUdevice device,
 		return;
 	}
 	overhead->device = device;
-	overhead->held = held(device);
-	overhead->on = gp_nvml_used(device, &overhead->used);
+	overhead->on = true;
+	gp_overhead_again(overhead);
+}
+
+void gp_overhead_again(struct gp_overhead *overhead)
+{
+	if (!overhead->on)
+		return;
+	overhead->held = held(overhead->device);
+	overhead->on = gp_nvml_used(overhead->device, &overhead->used);
 	if (!overhead->on)
 		gp_nvml_close();
 }

@@ -19,6 +19,8 @@ struct gp_overhead {
  * if there is none yet. Thread-safe. */
 void gp_overhead_begin(struct gp_overhead *overhead, CUdevice device,
 		       bool primary);
+/* Before the same call once more, after room was made for it. */
+void gp_overhead_again(struct gp_overhead *overhead);
 /* After it; `context` NULL: the primary one. */
 void gp_overhead_end(struct gp_overhead *overhead, CUresult rc,
 		     CUcontext context);

@@ -72,7 +72,9 @@ __attribute__((noinline, cold)) bool gp_room_lacked_on(CUdevice device)
 	int saved = errno;
 	bool some;
 
-	if (!gp_running())
+	/* That may be the first call of all, a context's making: who has no
+	 * file yet can ask nobody. */
+	if (!gp_active())
 		return false;
 	limit_refused = false;
 	some = gp_room_make(device, UINT64_MAX, NULL) ||

@@ -12,10 +12,12 @@
  *   close=FD  chdir=PATH                  close(FD); change directory
  *   threads=1                             how many there are
  *   pid=1                                 print the process id
+ *   context=retain|v1|v2|v3|v4            make a context of device 0 that way
  *   stdin=1                               steps come from there, a line each
  */
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -160,6 +162,36 @@ static int signal_number(const char *name)
 				       : atoi(name);
 }
 
+/* As the driver's entry points are called, whatever cuda.h calls them. */
+static CUresult make_context(const char *way)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_LAZY);
+	char name[32] = "cuDevicePrimaryCtxRetain";
+	CUcontext context = NULL;
+	void *function;
+
+	if (strcmp(way, "retain") != 0)
+		snprintf(name, sizeof(name), "cuCtxCreate%s%s",
+			 strcmp(way, "v1") ? "_" : "",
+			 strcmp(way, "v1") ? way : "");
+	function = driver ? dlsym(driver, name) : NULL;
+	cuInit(0);
+	if (!function)
+		return CUDA_ERROR_NOT_FOUND;
+	if (!strcmp(way, "retain"))
+		return ((CUresult(*)(CUcontext *, CUdevice))function)(&context,
+								      0);
+	if (!strcmp(way, "v3"))
+		return ((CUresult(*)(CUcontext *, void *, int, unsigned,
+				     CUdevice))function)(&context, NULL, 0, 0,
+							 0);
+	if (!strcmp(way, "v4"))
+		return ((CUresult(*)(CUcontext *, void *, unsigned,
+				     CUdevice))function)(&context, NULL, 0, 0);
+	return ((CUresult(*)(CUcontext *, unsigned, CUdevice))function)(
+		&context, 0, 0);
+}
+
 /* False: no such step. */
 static int process_step(const char *step, const char *value)
 {
@@ -192,6 +224,8 @@ static int process_step(const char *step, const char *value)
 		printf("chdir: %d\n", chdir(value));
 	else if (!strcmp(step, "threads"))
 		printf("threads: %d\n", count_threads());
+	else if (!strcmp(step, "context"))
+		printf("context: %d\n", (int)make_context(value));
 	else if (!strcmp(step, "pid"))
 		printf("pid: %d\n", (int)getpid());
 	else
