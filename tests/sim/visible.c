@@ -131,7 +131,8 @@ __attribute__((visibility("default"))) int gpusim_card(int card, int instance,
 
 		if (device->card == card &&
 		    (instance < 0 || device->instance == instance))
-			out->used += device->used + device->context_used;
+			out->used += device->used + device->context_used +
+				     sim_share_others(device->ordinal);
 	}
 	sim_unlock();
 	return 0;
