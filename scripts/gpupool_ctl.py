@@ -16,7 +16,8 @@ Have a running process of yours do something, and say what happened:
                                       unlimited
   gpupool ctl PID reset-peak          peaks start again from what is now
   gpupool ctl PID report              write a report, as at its exit
-  gpupool ctl PID snapshot [-o FILE]  its last events, for PyTorch's memory_viz
+  gpupool ctl PID snapshot [-o FILE]  what it holds and did last, for PyTorch's
+                                      memory_viz
   gpupool ctl all trim                every process
 """
 

@@ -12,6 +12,7 @@ import re
 import gpupool_answer
 import gpupool_export
 import gpupool_page
+from gpupool_map import PAGE
 from gpupool_paths import HERE, Problem
 from gpupool_words import UNIT, count, duration, size, when
 
@@ -94,25 +95,40 @@ def section(title, body):
 
 # ---- one run: the data -------------------------------------------------------
 
-def packed(levels, start):
-    """Events as columns, small: times as differences, addresses in granules."""
-    levels = levels[-EVENTS:]
+def packed(story, device):
+    """Events as columns, small: times as differences, addresses in granules.
+    Blocks that no event tells of stand behind them in the columns about
+    blocks; `mapped` and `plain`: the memory at first."""
+    start = story.report['start_unix_ns']
+    levels = story.levels(device)[-EVENTS:]
+    memory = story.memory(device, EVENTS)
     events = [level[0] for level in levels]
-    base = min((e.address for e in events if e.address), default=0)
+    for event in memory.made_up:
+        events.append(event)
+        levels.append((event,) + levels[-1][1:])  # there is an event before
+    blocks = events + memory.before
+    plain = sorted(memory.plain0.items())
+    mapped = sorted(page * PAGE for page in memory.pages0)
+    base = min([block.address for block in blocks if block.address]
+               + [at for at, _ in plain[:1]] + mapped[:1], default=0)
     base -= base % GRANULE
+    layout = story.layout(device)
+    end = layout.unix_ns if layout else story.end_ns()
     times = [max(e.time - start, 0) for e in events]
-    before = [times[0]] + times[:-1]
+    before = times[:1] + times[:-1]
     return {
-        'start': times[0],
+        'start': times[0] if times else max(end - start, 0),
         'dt': [now - then for now, then in zip(times, before)],
         'kind': ''.join(LETTERS[e.kind] for e in events),
         'base': base,
-        'at': [max(e.address - base, 0) // GRANULE for e in events],
-        'bytes': [e.bytes for e in events],
-        'asked': [e.requested for e in events],
+        'at': [max(b.address - base, 0) // GRANULE for b in blocks],
+        'bytes': [b.bytes for b in blocks],
+        'asked': [b.requested for b in blocks],
         'a': [level[1] for level in levels],
         'r': [level[2] for level in levels],
         'thread': [e.thread for e in events],
+        'mapped': [(page - base) // GRANULE for page in mapped],
+        'plain': [((at - base) // GRANULE, size) for at, size in plain],
     }
 
 
@@ -134,8 +150,8 @@ def run_data(story):
     for pool in report['pools']:
         device = pool['device']
         mine = story.levels(device)
-        if mine and device not in events:
-            events[device] = packed(mine, start)
+        if (mine or story.layout(device)) and device not in events:
+            events[device] = packed(story, device)
         before = gpupool_export.first_event(story, device)
         points = list(gpupool_export.points(
             pool, 0 if report['reason'] == 'record' and mine else before))

@@ -1,12 +1,14 @@
 """What lies where in device memory, at any moment that the events cover.
 
 The events begin in the middle of things. A block whose free is among them was
-there from the start; one that is neither taken nor given back among them is not
-seen, so that a map may show less than is allocated.
+there from the start; one that is neither taken nor given back among them is
+seen only if a report says what was there at the end (gpupool_layout.py). Else a
+map may show less than is allocated.
 """
 import bisect
 
-PAGE = 2 << 20  # what the pool's handles are multiples of
+import gpupool_layout
+from gpupool_layout import PAGE
 
 
 class Block:
@@ -18,19 +20,40 @@ class Block:
         self.bytes = event.bytes
         self.requested = event.requested
         self.since = since  # Unix ns; None: before the events begin
-        self.thread = event.thread
+        self.thread = event.thread if since is not None else 0
 
 
 class Map:
-    """The state of one device's memory while its events are played."""
+    """The state of one device's memory while its events are played.
 
-    def __init__(self, events):
+    With a layout, `events` has more at its end than it was given: `made_up`,
+    for lost ones; and `before` are the ranges that no event tells of."""
+
+    def __init__(self, events, layout=None, plain=()):
         self.events = events
         self.next = 0
+        self.before, self.made_up = [], []
         self.live = {}      # address -> Block
         self.pages = set()  # with memory behind them, of the pool's range
-        self.plain = {}     # segments from the driver: address -> bytes
+        # Segments from the driver: address -> bytes
+        self.plain = dict(layout.untold(events) if layout else plain)
         self._before()
+        if layout:
+            self._settle(layout)
+        # As it was when the events began.
+        self.pages0, self.plain0 = set(self.pages), dict(self.plain)
+
+    def _settle(self, layout):
+        end = Map(self.events, plain=self.plain).to(len(self.events))
+        found = gpupool_layout.Settled(layout, self.events, end.live,
+                                       end.pages, end.plain)
+        self.made_up = found.missing
+        self.events = self.events + self.made_up
+        self.before = found.before
+        self.pages |= found.pages
+        for block in self.before:
+            self.live[block.address] = Block(block, None)
+            self._cover(self.live[block.address])
 
     def _before(self):
         """What must have been there when the first event was written."""
@@ -130,13 +153,13 @@ def until(events, unix_ns):
     return bisect.bisect_right([event.time for event in events], unix_ns)
 
 
-def levels(events, complete):
+def levels(events, complete, layout=None):
     """[(allocated, reserved)] after each event of one device.
 
     An event says what was allocated as its own thread knew it. Here the blocks
-    are counted instead; unless the events are `complete`, what there was before
-    is told from the difference, as it mostly is."""
-    state, reserved = Map(events), 0
+    are counted instead; unless the events are `complete` or there is a layout,
+    what there was before is told from the difference, as it mostly is."""
+    state, reserved = Map(events, layout), 0
     total = sum(block.bytes for block in state.live.values())
     counted, differences = [], []
     for index, event in enumerate(events):
@@ -154,7 +177,7 @@ def levels(events, complete):
         if event.kind in ('alloc', 'free'):
             differences.append(event.allocated - total)
         counted.append((total, reserved))
-    if complete or not differences:
+    if complete or layout or not differences:
         return counted
     unseen = max(0, sorted(differences)[len(differences) // 2])
     return [(total + unseen, reserved) for total, reserved in counted]

@@ -2,75 +2,157 @@
 
 pytorch.org/memory_viz and torch.cuda._memory_viz open what this writes: the
 trace, and the state of memory after it, segments tiled by blocks.
+
+The viewer plays the trace backwards from that state, and stops at an event that
+does not fit: a block outside all segments, a segment mapped twice. Events may
+be lost; the trace is made to fit.
 """
 import argparse
+import bisect
 import json
 import os
 import pickle
 import sys
 
 import gpupool_ledger
-import gpupool_ring
-from gpupool_file import FileProblem
+import gpupool_story
+from gpupool_layout import PAGE, pages
+from gpupool_map import span
 from gpupool_paths import Problem
 
-PAGE = 2 << 20  # what segments are multiples of
 SMALL = 1 << 20
 
 
-class Memory:
-    """What the events say of one device's memory: which addresses have memory
-    behind them, and which blocks are live.
+def runs(numbers):
+    """(first page, how many) of each stretch of pages."""
+    found = []
+    for page in sorted(numbers):
+        if found and found[-1][0] + found[-1][1] == page:
+            found[-1][1] += 1
+        else:
+            found.append([page, 1])
+    return found
 
-    The ring begins in the middle of things: where a block is seen, its memory
-    was there before."""
 
-    def __init__(self):
-        self.pages = set()   # mapped into the pool's range, by number
-        self.segments = {}   # from the driver: address -> bytes
-        self.live = {}       # address -> event
+class Trace:
+    """One device's events in PyTorch's words, as they can have been."""
 
-    def _around(self, address):
+    def __init__(self, memory, device_free):
+        self.device_free = device_free
+        self.made = []
+        self.live = {}   # address -> a block
+        self.order = []  # their addresses
+        self.pages = set(memory.pages0)
+        self.plain = dict(memory.plain0)
+        self.made_up = memory.made_up
+        self._start(memory)
+        for event in memory.events:
+            getattr(self, '_' + event.kind, lambda event: None)(event)
+
+    def _start(self, memory):
+        """Of two blocks in one place, the later one's alloc was lost."""
+        known = {block.address for block in memory.before}
+        for block in sorted(memory.live.values(),
+                            key=lambda block: block.address not in known):
+            if not self._between(block.address, block.address + block.bytes):
+                self._put(block)
+                if not self._in_plain(block.address):
+                    self.pages.update(span(block))
+        for start, size in self.plain.items():
+            self.pages.difference_update(pages(start, size))
+
+    def _add(self, action, event, address, size):
+        entry = {'action': action, 'addr': address, 'size': size, 'stream': 0,
+                 'time_us': event.time // 1000, 'frames': []}
+        self.made.append(entry)
+        return entry
+
+    def _put(self, block):
+        self.live[block.address] = block
+        bisect.insort(self.order, block.address)
+
+    def _drop(self, event, address):
+        block = self.live.pop(address)
+        del self.order[bisect.bisect_left(self.order, address)]
+        for action in 'free_requested', 'free_completed':
+            self._add(action, event, address, block.requested)
+
+    def _between(self, start, end):
+        """Addresses of live blocks that reach in there."""
+        first = bisect.bisect_left(self.order, start)
+        if first:
+            block = self.live[self.order[first - 1]]
+            first -= block.address + block.bytes > start
+        return self.order[first:bisect.bisect_left(self.order, end)]
+
+    def _in_plain(self, address):
         return any(start <= address < start + size
-                   for start, size in self.segments.items())
+                   for start, size in self.plain.items())
 
-    def _pages_of(self, event):
-        return range(event.address // PAGE,
-                     (event.address + max(event.bytes, 1) - 1) // PAGE + 1)
+    def _clear(self, event, start, size):
+        """Nothing is live there any more, whoever saw it go."""
+        for address in self._between(start, start + size):
+            self._drop(event, address)
 
-    def take(self, event):
-        kind = event.kind
-        if kind == 'segment_map':
-            self.pages.update(self._pages_of(event))
-        elif kind == 'segment_unmap':
-            self.pages.difference_update(self._pages_of(event))
-        elif kind == 'segment_alloc':
-            self.segments[event.address] = event.bytes
-        elif kind == 'segment_free':
-            self.segments.pop(event.address, None)
-        elif kind in ('alloc', 'free'):
-            pages = self._pages_of(event)
-            if not (pages[0] in self.pages and pages[-1] in self.pages
-                    or self._around(event.address)):
-                self.pages.update(pages)
-            if kind == 'alloc':
-                self.live[event.address] = event
-            else:
-                self.live.pop(event.address, None)
+    def _alloc(self, event):
+        self._clear(event, event.address, event.bytes)
+        if not self._in_plain(event.address):
+            self._segment_map(event)
+        self._put(event)
+        self._add('alloc', event, event.address, event.requested)
 
-    def stretches(self):
-        """(address, bytes, whether it is part of the pool's range), of all
-        memory, in order."""
-        found = [(start, size, False)
-                 for start, size in self.segments.items()]
-        pages = sorted(self.pages)
-        first = 0
-        for i, page in enumerate(pages):
-            if i + 1 == len(pages) or pages[i + 1] != page + 1:
-                start = pages[first]
-                found.append((start * PAGE, (page + 1 - start) * PAGE, True))
-                first = i + 1
-        return sorted(found)
+    def _free(self, event):
+        if event.address in self.live:
+            self._drop(event, event.address)
+
+    def _segment_map(self, event):
+        for page, number in runs(set(span(event)) - self.pages):
+            self._add('segment_map', event, page * PAGE, number * PAGE)
+        self.pages.update(span(event))
+
+    def _segment_unmap(self, event):
+        for page, number in runs(self.pages.intersection(span(event))):
+            self._clear(event, page * PAGE, number * PAGE)
+            self._add('segment_unmap', event, page * PAGE, number * PAGE)
+        self.pages.difference_update(span(event))
+
+    def _segment_alloc(self, event):
+        if self.plain.get(event.address) != event.bytes:
+            end = event.address + event.bytes
+            # One that was lost comes too late for what lies in it.
+            blocks = [self.live[address] for address in self._between(
+                event.address, end)] if event in self.made_up else []
+            self._segment_unmap(event)
+            for start in [start for start, size in self.plain.items()
+                          if start < end and event.address < start + size]:
+                self._give_back(event, start)
+            self.plain[event.address] = event.bytes
+            self._add('segment_alloc', event, event.address, event.bytes)
+            for block in blocks:
+                self._put(block)
+                self._add('alloc', event, block.address, block.requested)
+
+    def _segment_free(self, event):
+        if event.address in self.plain:
+            self._give_back(event, event.address)
+
+    def _give_back(self, event, start):
+        size = self.plain.pop(start)
+        self._clear(event, start, size)
+        self._add('segment_free', event, start, size)
+
+    def _oom(self, event):
+        entry = self._add('oom', event, 0, event.requested)
+        del entry['addr']
+        entry['device_free'] = self.device_free
+
+    def segments(self):
+        """(address, bytes, whether it is part of the pool's range), in
+        order."""
+        return sorted([(page * PAGE, number * PAGE, True)
+                       for page, number in runs(self.pages)]
+                      + [(start, size, False)
+                         for start, size in self.plain.items()])
 
 
 def block(address, size, requested, state):
@@ -78,24 +160,20 @@ def block(address, size, requested, state):
             'state': state, 'frames': []}
 
 
-def segments_of(device, memory):
+def segments_of(device, trace):
     """The live blocks, and inactive ones between them, by segment."""
-    live = sorted(memory.live.values(), key=lambda event: event.address)
     segments, at = [], 0
-    for start, size, expandable in memory.stretches():
+    for start, size, expandable in trace.segments():
         blocks, end = [], start
-        while at < len(live) and live[at].address < start + size:
-            event = live[at]
+        at = max(at, bisect.bisect_left(trace.order, start))
+        while at < len(trace.order) and trace.order[at] < start + size:
+            one = trace.live[trace.order[at]]
             at += 1
-            # One that lies over another: its free was not recorded.
-            if event.address < end or \
-                    event.address + event.bytes > start + size:
-                continue
-            if event.address > end:
-                blocks.append(block(end, event.address - end, 0, 'inactive'))
-            blocks.append(block(event.address, event.bytes, event.requested,
+            if one.address > end:
+                blocks.append(block(end, one.address - end, 0, 'inactive'))
+            blocks.append(block(one.address, one.bytes, one.requested,
                                 'active_allocated'))
-            end = event.address + event.bytes
+            end = one.address + one.bytes
         if end < start + size:
             blocks.append(block(end, start + size - end, 0, 'inactive'))
         active = [b for b in blocks if b['state'] == 'active_allocated']
@@ -111,88 +189,81 @@ def segments_of(device, memory):
     return segments
 
 
-def entry(action, event, **more):
-    made = {'action': action, 'addr': event.address, 'size': event.bytes,
-            'stream': 0, 'time_us': event.time // 1000, 'frames': []}
-    made.update(more)
-    return made
+def device_free(story, device):
+    """What the card had free when that was last asked; 0: not known."""
+    for pool in story.report['pools']:
+        if pool['device'] == device:
+            return pool.get('free_bytes') or 0
+    return 0
 
 
-def trace_of(events):
-    """One device's events in PyTorch's words."""
-    trace, live = [], {}
-
-    def free(event, requested):
-        for action in 'free_requested', 'free_completed':
-            trace.append(entry(action, event, size=requested))
-
-    for event in events:
-        kind = event.kind
-        if kind == 'alloc':
-            old = live.pop(event.address, None)
-            if old:  # its free is among the events that were lost
-                free(event, old.requested)
-            live[event.address] = event
-            trace.append(entry('alloc', event, size=event.requested))
-        elif kind == 'free':
-            live.pop(event.address, None)
-            free(event, event.requested)
-        elif kind.startswith('segment_'):
-            trace.append(entry(kind, event))
-        elif kind == 'oom':
-            made = entry('oom', event, size=event.requested)
-            del made['addr']
-            made['device_free'] = 0
-            trace.append(made)
-    return trace
-
-
-def convert(ring):
-    """The snapshot as plain dicts, lists and numbers."""
-    file = ring.file
-    process, devices = file.ledger()
-    free = {d.get('ordinal', 0): d.get('free_bytes') for d in devices}
-    count = 1 + max([event.device for event in ring.events]
-                    + [d.get('ordinal', 0) for d in devices] + [0])
-    count = min(count, 256)
-    segments, traces = [], []
-    for device in range(count):
-        events = [e for e in ring.events if e.device == device]
-        memory = Memory()
-        for event in events:
-            memory.take(event)
-        segments += segments_of(device, memory)
-        traces.append(trace_of(events))
-        for made in traces[-1]:
-            if made['action'] == 'oom':
-                value = free.get(device)
-                known = value is not None and value < 1 << 63
-                made['device_free'] = value if known else 0
+def settings(story):
+    report, ring = story.report, story.ring
+    if ring:
+        conf = ring.file.conf
+    else:
+        conf = ','.join('%s:%s' % (s['key'], s['value'])
+                        for s in report.get('settings', ())
+                        if not s['is_default'])
     return {
-        'segments': segments,
-        'device_traces': traces,
-        'allocator_settings': {
-            'PYTORCH_CUDA_ALLOC_CONF': '', 'max_split_size': -1,
-            'garbage_collection_threshold': 0.0,
-            'expandable_segments': 'expandable_segments:False'
-                                   not in file.conf.split(','),
-            'pinned_num_register_threads': 1,
-            'release_lock_on_cudamalloc': False,
-            'pinned_use_cuda_host_register': False,
-            'roundup_power2_divisions': {},
-            'gpupool_conf': file.conf, 'gpupool_pid': file.pid,
-            'gpupool_exe': file.exe, 'gpupool_notes': list(ring.notes),
-        },
-        'external_annotations': [],
-    }
+        'PYTORCH_CUDA_ALLOC_CONF': '', 'max_split_size': -1,
+        'garbage_collection_threshold': 0.0,
+        'expandable_segments': 'expandable_segments:False'
+                               not in conf.split(','),
+        'pinned_num_register_threads': 1,
+        'release_lock_on_cudamalloc': False,
+        'pinned_use_cuda_host_register': False,
+        'roundup_power2_divisions': {},
+        'trace_alloc_max_entries': len(ring.events) if ring else 0,
+        'trace_alloc_overflowed': bool(ring and ring.lost),
+        'gpupool_conf': conf, 'gpupool_pid': report['pid'],
+        'gpupool_exe': report.get('exe', ''),
+        'gpupool_notes': story.notes() + missing(story)}
 
 
-def find(what, directory=None):
-    """The path for a file's name or a process id, living or dead."""
+def missing(story):
+    """A sentence about what has no place in it, if anything has."""
+    for pool in story.report['pools']:
+        layout = pool.get('layout')
+        if layout and layout['left_out']:
+            return ['the report had no room for %d blocks' %
+                    layout['left_out']]
+        if (not layout and story.ring and story.ring.lost
+                and story.report.get('state') != 'ended'):
+            return ['what was allocated before the first of the events, and '
+                    'not freed since, is not in it: only a JSON report tells '
+                    'where it lies']
+    return []
+
+
+def convert(story):
+    """The snapshot as plain dicts, lists and numbers."""
+    devices = [pool['device'] for pool in story.report['pools']]
+    devices += [event.device for event in story.events()]
+    segments, traces = [], []
+    for device in range(min(1 + max(devices, default=0), 256)):
+        trace = Trace(story.memory(device), device_free(story, device))
+        segments += segments_of(device, trace)
+        traces.append(trace.made)
+    return {'segments': segments, 'device_traces': traces,
+            'allocator_settings': settings(story),
+            'external_annotations': []}
+
+
+def find(what):
+    """The gpupool_story.Story of a file's name or a process id. A process that
+    does not answer has left its events all the same."""
     if not what.isdigit() or os.path.exists(what):
-        return what
-    return gpupool_ledger.by_pid(int(what), dead=True,
-                                 directory=directory).path
+        return gpupool_story.find(what)
+    process = gpupool_ledger.by_pid(int(what), dead=True)
+    try:
+        return gpupool_story.from_pid(process.pid)
+    except Problem as problem:
+        if process.life != 'alive':
+            raise
+        print('gpupool: %s' % problem, file=sys.stderr)
+        return gpupool_story.from_ring(
+            gpupool_story.read_ring(process.path, any_owner=False))
 
 
 def build_parser():
@@ -200,9 +271,11 @@ def build_parser():
         prog='gpupool snapshot',
         description='Convert the last allocations and frees of a process, '
                     'living or dead, to a PyTorch memory snapshot. '
-                    'pytorch.org/memory_viz opens it.')
+                    'pytorch.org/memory_viz opens it. A living process is '
+                    'asked for a report, which tells every live block; of a '
+                    'dead one, name its last report, if it wrote one.')
     parser.add_argument('what', metavar='PID|FILE',
-                        help='a process, or its file in the runtime '
+                        help='a process, a report, or a file of the runtime '
                              'directory')
     parser.add_argument('-o', '--output', metavar='FILE',
                         help='where to; - is stdout '
@@ -232,19 +305,16 @@ def write(snapshot, as_json, output):
 
 def main(argv):
     options = build_parser().parse_args(argv)
-    try:
-        ring = gpupool_ring.read(find(options.what),
-                                 any_owner=not options.what.isdigit())
-    except FileProblem as problem:
-        raise Problem(str(problem))
-    for note in ring.notes:
+    story = find(options.what)
+    report = story.report
+    for note in (story.ring.notes if story.ring else []) + missing(story):
         print('gpupool: ' + note, file=sys.stderr)
     name = ''.join(c if c.isalnum() or c in '._-+' else '_'
-                   for c in os.path.basename(ring.file.exe))
+                   for c in report['name'])
     output = options.output or 'gpupool-%s-%d.snapshot.%s' % (
-        name, ring.file.pid, 'json' if options.json else 'pickle')
-    write(convert(ring), options.json, output)
+        name, report['pid'], 'json' if options.json else 'pickle')
+    write(convert(story), options.json, output)
     if output != '-':
         print('gpupool: %s (%d events); open it at pytorch.org/memory_viz'
-              % (output, len(ring.events)), file=sys.stderr)
+              % (output, len(story.events())), file=sys.stderr)
     return 0

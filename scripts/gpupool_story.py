@@ -15,6 +15,7 @@ import json
 import os
 
 import gpupool_file
+import gpupool_layout
 import gpupool_ledger
 import gpupool_map
 import gpupool_rebuild
@@ -54,9 +55,20 @@ class Story:
             events = self.events(device)
             self._levels[device] = [
                 (event,) + level for event, level in zip(
-                    events, gpupool_map.levels(events, not self.ring.lost))
+                    events, gpupool_map.levels(events, not self.ring.lost,
+                                               self.layout(device)))
             ] if events else []
         return self._levels[device]
+
+    def layout(self, device):
+        """What lay where at the report's moment; None: not known."""
+        return gpupool_layout.of(self.report, device)
+
+    def memory(self, device, most=None):
+        """A gpupool_map.Map of the device, of its newest `most` events."""
+        events = self.events(device)
+        return gpupool_map.Map(events[-most:] if most else events,
+                               self.layout(device))
 
     def notes(self):
         """Sentences, the reader's own ones among them."""
@@ -85,10 +97,13 @@ def check(data, path):
     except gpupool_schema.Mismatch as mismatch:
         raise Problem('%s: no report of gpupool: %s' % (path, mismatch))
     for index, pool in enumerate(data['pools']):
-        curve = pool['timeline']
-        if len({len(values) for values in curve.values()}) > 1:
-            raise Problem('%s: no report of gpupool: the curves of pools[%d] '
-                          'have different lengths' % (path, index))
+        layout = pool.get('layout', {})
+        for columns, name in ((pool['timeline'], 'curves'),
+                              (layout.get('segments', {}), 'segments'),
+                              (layout.get('blocks', {}), 'blocks')):
+            if len({len(values) for values in columns.values()}) > 1:
+                raise Problem('%s: no report of gpupool: the %s of pools[%d] '
+                              'have different lengths' % (path, name, index))
 
 
 def read_report(path):

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "conf/conf.h"
+#include "pool/layout.h"
 #include "shim/context.h"
 #include "shim/devices.h"
 #include "shim/libraries.h"
@@ -149,6 +150,51 @@ static const char *record(void)
 /* Who the process is in its job. Written at start, then constant. */
 static char node[65], rank[16];
 
+/* Guarded by report_lock; no memory lies behind it until it is filled. */
+static struct gp_layout_range segments[8192], blocks[32768];
+
+struct layouts {
+	struct gp_report *report;
+	struct gp_layout left; /* room that the layouts so far did not take */
+};
+
+static void fill_layout(struct gp_context *context, void *arg)
+{
+	struct layouts *layouts = arg;
+	struct gp_report_pool *pools = layouts->report->pools;
+	struct gp_layout *left = &layouts->left, *layout;
+	size_t i = 0, n = layouts->report->num_pools;
+
+	/* Those of the dead, whose handles may be the same, come last. */
+	while (i < n && pools[i].context != (uintptr_t)context->cuda.context)
+		i++;
+	if (i == n)
+		return; /* newer than the report's figures */
+	layout = &pools[i].layout;
+	*layout = *left;
+	layout->unix_ns = unix_ns();
+	gp_pool_layout(context->pool, layout);
+	left->segments += layout->num_segments;
+	left->max_segments -= layout->num_segments;
+	left->blocks += layout->num_blocks;
+	left->max_blocks -= layout->num_blocks;
+}
+
+/* What lies where, of all pools that are there. Caller holds report_lock. */
+static void fill_layouts(struct gp_report *report)
+{
+	struct layouts layouts = {
+		.report = report,
+		.left = {
+			.segments = segments,
+			.max_segments = sizeof(segments) / sizeof(*segments),
+			.blocks = blocks,
+			.max_blocks = sizeof(blocks) / sizeof(*blocks),
+		}};
+
+	gp_context_each(fill_layout, &layouts);
+}
+
 /* The figures of this moment. Caller holds report_lock. */
 static void fill_report(struct gp_report *report,
 			const struct gp_report_about *about)
@@ -167,9 +213,12 @@ static void fill_report(struct gp_report *report,
 	strcpy(report->node, node);
 	strcpy(report->rank, rank);
 	report->start_unix_ns = gp_start_time();
-	report->now_unix_ns = unix_ns();
+	report->formats = gp_settings()->report_format;
 	report->num_pools = gp_context_report(
 		report->pools, GP_REPORT_MAX_POOLS, about->asked);
+	if (report->formats & GP_REPORT_JSON)
+		fill_layouts(report);
+	report->now_unix_ns = unix_ns();
 	for (size_t i = 0; i < report->num_pools; i++) {
 		const struct gp_pool_stats *stats = &report->pools[i].stats;
 
@@ -353,7 +402,6 @@ int gp_write_report(const struct gp_report_about *about, char *path,
 	report.warn_used = about->warn_used;
 	report.warn_of = about->warn_of;
 	memcpy(report.base, base, sizeof(report.base));
-	report.formats = gp_settings()->report_format;
 	report_dir(dir, sizeof(dir));
 	rc = gp_report_write(&report, dir, written, sizeof(written));
 	if (!rc || !write_elsewhere(&report, &rc, written, sizeof(written)))

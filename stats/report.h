@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "stats/kinds.h"
+#include "stats/layout.h"
 #include "stats/limit_stats.h"
 #include "stats/oom.h"
 #include "stats/pool_stats.h"
@@ -49,7 +50,8 @@ struct gp_report_pool {
 				 joined. Not owned */
 	bool could_remap;     /* but for a setting */
 	struct gp_pool_stats stats;
-	size_t num_points; /* of the curve; ns since 1970 */
+	struct gp_layout layout; /* JSON alone */
+	size_t num_points;       /* of the curve; ns since 1970 */
 	struct gp_timeline_point points[GP_TIMELINE_POINTS];
 };
 

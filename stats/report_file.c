@@ -18,12 +18,8 @@
 
 #include "stats/report_impl.h"
 
-struct file_name {
-	char text[GP_REPORT_BASE + 48];
-};
-
-static struct file_name name_of(const struct gp_report *report,
-				const char *suffix)
+void gp_report_file_name(const struct gp_report *report, const char *suffix,
+			 char name[GP_REPORT_FILE])
 {
 	static const char *const events[] = {
 		[GP_REPORT_EXIT] = "exit",
@@ -34,16 +30,14 @@ static struct file_name name_of(const struct gp_report *report,
 	const struct gp_report_words words = {.exe = report->exe,
 					      .pid = report->pid};
 	char base[GP_REPORT_BASE], number[16] = "";
-	struct file_name name;
 
 	if (!report->base[0])
 		gp_report_name("gpupool-%e-%p", &words, base);
 	if (report->reason != GP_REPORT_EXIT)
 		snprintf(number, sizeof(number), "-%u", report->sequence);
-	snprintf(name.text, sizeof(name.text), "%s.%s%s.%s",
+	snprintf(name, GP_REPORT_FILE, "%s.%s%s.%s",
 		 report->base[0] ? report->base : base, events[report->reason],
 		 number, suffix);
-	return name;
 }
 
 /* One that a killed process left is replaced; with O_EXCL nothing that
@@ -61,7 +55,7 @@ static int open_new(int dir, const char *name)
 static int write_file(const struct gp_report *report, int dir, bool json,
 		      const char *name)
 {
-	char temporary[sizeof(struct file_name) + 8];
+	char temporary[GP_REPORT_FILE + 8];
 	int fd, error;
 
 	snprintf(temporary, sizeof(temporary), ".%s.tmp", name);
@@ -91,11 +85,13 @@ static void join(char *path, size_t size, const char *dir, const char *name)
 static int write_one(const struct gp_report *report, int fd, bool json,
 		     const char *dir, char *path, size_t path_size)
 {
-	struct file_name name = name_of(report, json ? "json" : "txt");
-	int error = write_file(report, fd, json, name.text);
+	char name[GP_REPORT_FILE];
+	int error;
 
+	gp_report_file_name(report, json ? "json" : "txt", name);
+	error = write_file(report, fd, json, name);
 	if (error || !*path)
-		join(path, path_size, dir, name.text);
+		join(path, path_size, dir, name);
 	return error;
 }
 
@@ -105,15 +101,17 @@ int gp_report_write(const struct gp_report *report, const char *dir, char *path,
 	const int saved_errno = errno;
 	const unsigned all = GP_REPORT_TEXT | GP_REPORT_JSON;
 	const unsigned formats = report->formats ? report->formats : all;
+	char name[GP_REPORT_FILE];
 	int fd, error = 0;
 
 	*path = '\0';
 	fd = open(dir[0] ? dir : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0) {
 		error = -errno;
-		join(path, path_size, dir,
-		     name_of(report, formats & GP_REPORT_TEXT ? "txt" : "json")
-			     .text);
+		gp_report_file_name(report,
+				    formats & GP_REPORT_TEXT ? "txt" : "json",
+				    name);
+		join(path, path_size, dir, name);
 	} else {
 		if (formats & GP_REPORT_TEXT)
 			error = write_one(report, fd, false, dir, path,

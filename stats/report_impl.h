@@ -19,6 +19,11 @@ struct gp_report_totals {
 void gp_report_sum(const struct gp_report *report,
 		   struct gp_report_totals *totals);
 
+#define GP_REPORT_FILE (GP_REPORT_BASE + 48)
+
+/* report_file.c: the report's file, without a directory */
+void gp_report_file_name(const struct gp_report *report, const char *suffix,
+			 char name[GP_REPORT_FILE]);
 /* report_summary.c: the first paragraph */
 void gp_report_summary(struct gp_emit *emit, const struct gp_report *report,
 		       const struct gp_report_totals *totals);

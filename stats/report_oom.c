@@ -166,15 +166,17 @@ void gp_report_oom_table(struct gp_emit *emit, const struct gp_report *report,
 /* Figures of the moment do not tell how it came to it; the events do. */
 void gp_report_oom_record(struct gp_emit *emit, const struct gp_report *report)
 {
-	char words[512];
+	char words[800], name[GP_REPORT_FILE];
 
 	if (!report->record)
 		return;
+	gp_report_file_name(report, "json", name);
 	snprintf(words, sizeof(words),
 		 "The last allocations and frees before it are in %.350s; "
-		 "`gpupool snapshot %d` makes a PyTorch memory snapshot of "
-		 "them, `gpupool report %d` shows them.",
-		 report->record, report->pid, report->pid);
-	gp_emit_words(emit, words);
+		 "`gpupool report %d` shows them. `gpupool snapshot %s` makes "
+		 "a PyTorch memory snapshot of them and of what lay where.",
+		 report->record, report->pid, name);
 	gp_emit_gap(emit);
+	gp_emit_words(emit, words);
+	gp_emit_line(emit);
 }

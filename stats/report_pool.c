@@ -155,6 +155,35 @@ static void timeline(struct gp_emit *emit, const struct gp_report_pool *pool,
 	gp_emit_close(emit);
 }
 
+static void ranges(struct gp_emit *emit, const char *key,
+		   const struct gp_layout_range *first, size_t n, bool blocks)
+{
+	const size_t step = sizeof(*first) / sizeof(uint64_t);
+
+	gp_emit_object(emit, key);
+	gp_emit_numbers(emit, "address", &first->address, n, step);
+	gp_emit_numbers(emit, "bytes", &first->bytes, n, step);
+	if (blocks) {
+		gp_emit_numbers(emit, "requested", &first->requested, n, step);
+		gp_emit_numbers(emit, "blocks", &first->blocks, n, step);
+	}
+	gp_emit_close(emit);
+}
+
+/* For maps and snapshots. */
+static void layout(struct gp_emit *emit, const struct gp_layout *layout)
+{
+	if (!layout->unix_ns || !emit->json)
+		return;
+	gp_emit_object(emit, "layout");
+	gp_emit_number(emit, "unix_ns", GP_UNIT_TIME, layout->unix_ns);
+	gp_emit_number(emit, "left_out", GP_UNIT_COUNT, layout->left_out);
+	gp_emit_bool(emit, "expandable", layout->expandable);
+	ranges(emit, "segments", layout->segments, layout->num_segments, false);
+	ranges(emit, "blocks", layout->blocks, layout->num_blocks, true);
+	gp_emit_close(emit);
+}
+
 void gp_report_figures(struct gp_emit *emit, const struct gp_pool_stats *stats)
 {
 	gp_report_gauges(emit, stats);
@@ -169,5 +198,6 @@ void gp_report_pool(struct gp_emit *emit, const struct gp_report_pool *pool,
 	title(emit, pool);
 	gp_report_figures(emit, &pool->stats);
 	timeline(emit, pool, start_unix_ns);
+	layout(emit, &pool->layout);
 	gp_emit_close(emit);
 }

@@ -161,8 +161,10 @@ class Alone(OomTest):
                 n for n in self.reports() if n.endswith('oom-1.txt')][0])) \
                 as file:
             text = ' '.join(file.read().split())
-        self.assertIn('are in %s; `gpupool snapshot %d` makes' % (
-            report['record'], report['pid']), text)
+        name, = [n for n in self.reports() if n.endswith('oom-1.json')]
+        self.assertIn('are in %s; `gpupool report %d` shows them. `gpupool '
+                      'snapshot %s` makes' % (report['record'], report['pid'],
+                                              name), text)
 
     def test_in_one_line_on_stderr(self):
         result = self.run_program(

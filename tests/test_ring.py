@@ -443,7 +443,7 @@ class Snapshot(FilesTest):
 
     def test_wrong_use(self):
         for what, why in (('999999999', 'there is no process'),
-                          ('/no/such', 'No such file')):
+                          ('/no/such', 'there is no /no/such')):
             status, out, err = self.snapshot(what)
             self.assertEqual((status, out), (125, b''))
             self.assertIn(why, err)

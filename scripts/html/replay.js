@@ -10,7 +10,9 @@ gp.KEEP = 16384; /* events between states that are kept, to go back to */
  * s g segment taken and given back. Addresses are counted from `base`.
  *
  * The events begin in the middle of things: what they show of the time before
- * is there from the start. */
+ * is there from the start, and so is what stands behind the events in `at`,
+ * `bytes` and `asked`. `mapped`, `plain`: the memory at first. `from`: nothing is
+ * known of the time before. */
 gp.Replay = class {
 	constructor(events) {
 		this.events = events;
@@ -34,32 +36,21 @@ gp.Replay = class {
 	}
 
 	before() {
-		const e = this.events, seen = new Set(), pages = new Set(), made = new Set();
+		const e = this.events, seen = new Set();
 
 		this.live0 = new Map();
-		this.pages0 = new Set();
-		this.plain0 = new Map();
-		for (let i = 0; i < e.t.length; i++) {
-			const kind = e.kind[i];
-
-			if (kind === 'a' || kind === 'f') {
-				if (kind === 'f' && !seen.has(e.at[i]))
+		for (let i = 0; i < e.t.length; i++)
+			if (e.kind[i] === 'a' || e.kind[i] === 'f') {
+				if (e.kind[i] === 'f' && !seen.has(e.at[i]))
 					this.live0.set(e.at[i], ~i);
 				seen.add(e.at[i]);
-			} else if (kind === 'm' || kind === 'u') {
-				const [first, last] = this.pages(i);
-
-				for (let page = first; page <= last; page++) {
-					if (kind === 'u' && !pages.has(page))
-						this.pages0.add(page);
-					pages.add(page);
-				}
-			} else if (kind === 's' || kind === 'g') {
-				if (kind === 'g' && !made.has(e.at[i]))
-					this.plain0.set(e.at[i], e.bytes[i]);
-				made.add(e.at[i]);
 			}
-		}
+		for (let i = e.t.length; i < e.at.length; i++)
+			this.live0.set(e.at[i], ~i);
+		this.pages0 = new Set();
+		for (const at of e.mapped)
+			this.pages0.add((at * 512 + this.skew()) / gp.PAGE);
+		this.plain0 = new Map(e.plain.map(([at, bytes]) => [at * 512, bytes]));
 	}
 
 	start() {
@@ -108,6 +99,8 @@ gp.Replay = class {
 	to(ns) {
 		const e = this.events, end = gp.after(e.t, ns);
 
+		if (ns < e.from)
+			return {segments: [], pieces: [], bytes: 0, live: 0, largest: -1};
 		if (end < this.next)
 			this.back(end);
 		for (; this.next < end; this.next++) {

@@ -19,6 +19,7 @@
 		packed.t = t;
 		packed.at = Float64Array.from(packed.at, (granule) => granule * 512);
 		packed.skew = packed.base % gp.PAGE;
+		packed.from = n ? t[0] : packed.start;
 		return packed;
 	}
 
@@ -35,7 +36,7 @@
 			return all;
 		};
 
-		if (!events)
+		if (!events || !events.t.length)
 			return curve;
 		return {t: join(curve.t, events.t), a: join(curve.a, events.a),
 			r: join(curve.r, events.r)};
@@ -75,7 +76,8 @@
 			gp.size(layout.bytes - layout.live) + ' free' +
 			(hole ? ', the largest hole ' + gp.size(hole.bytes) : '') +
 			(unseen > 0.01 * level.a && unseen > 1 << 20 ? '. ' + gp.size(unseen) +
-			 ' more is allocated since before the events begin; where, is not known' : '') +
+			 ' more was allocated before the events begin; where it lies, only a report ' +
+			 'tells' : '') +
 			'.' : 'Nothing is known of this moment.';
 		by('piece').textContent = piece;
 		map.show(layout, scale);

@@ -71,6 +71,27 @@ static void fill_pool(struct gp_report_pool *pool)
 	stats->num_hits = 2222;
 }
 
+static void fill_layout(struct gp_layout *layout)
+{
+	static struct gp_layout_range segments[] = {
+		{0x7f0000000000, 6 * MIB, 0, 0},
+		{0x7f0040000000, 32 * MIB, 0, 0},
+	};
+	static struct gp_layout_range blocks[] = {
+		{0x7f0000000000, 1024, 700, 1},
+		{0x7f0000100200, 70144, 69999, 3},
+		{0x7f0040000000, 20 * MIB, 20 * MIB - 1, 1},
+	};
+
+	*layout = (struct gp_layout){.unix_ns = 1762078355123000000ull,
+				     .left_out = 17,
+				     .expandable = true,
+				     .num_segments = 2,
+				     .segments = segments,
+				     .num_blocks = 3,
+				     .blocks = blocks};
+}
+
 static void fill_devices(struct gp_report *report)
 {
 	struct gp_report_device *device = &report->devices[0];
@@ -169,6 +190,7 @@ struct gp_report *sample_report(enum gp_report_reason reason)
 	report.driver_calls = 311;
 	report.num_pools = 1;
 	fill_pool(&report.pools[0]);
+	fill_layout(&report.pools[0].layout);
 	for (int kind = 0; kind < GP_KIND_COUNT; kind++, n++) {
 		if (kind == GP_KIND_array || kind == GP_KIND_graph)
 			continue; /* never used */
