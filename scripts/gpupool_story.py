@@ -25,6 +25,7 @@ from gpupool_file import FileProblem
 from gpupool_paths import Problem
 
 MAX_REPORT = 1 << 28
+MAX_MEMORY = 1 << 42  # of a device, by far
 SAME_START_NS = 60 * 10 ** 9
 
 
@@ -104,6 +105,11 @@ def check(data, path):
             if len({len(values) for values in columns.values()}) > 1:
                 raise Problem('%s: no report of gpupool: the %s of pools[%d] '
                               'have different lengths' % (path, name, index))
+            # Each of their pages is looked at.
+            if sum(columns.get('bytes', ())) > MAX_MEMORY or \
+                    max(columns.get('address', ()), default=0) >= 1 << 62:
+                raise Problem('%s: no report of gpupool: the %s of pools[%d] '
+                              'are in no memory' % (path, name, index))
 
 
 def read_report(path):
