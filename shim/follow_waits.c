@@ -2,6 +2,9 @@
  * The program's own waits and questions, and streams that go or capture; see
  * follow.h.
  */
+#include <pthread.h>
+#include <stdlib.h>
+
 #include "pool/order.h"
 #include "shim/capture.h"
 #include "shim/context.h"
@@ -9,7 +12,43 @@
 #include "shim/follow_impl.h"
 #include "stats/kinds.h"
 
-static __thread struct gp_proof proof;
+/* Made at a thread's first wait, and freed with the thread: what is
+ * thread-local lies on its stack, which may be small. */
+static __thread struct gp_proof *proof;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;
+static bool have_key;
+
+static void forget_proof(void *own)
+{
+	proof = NULL;
+	free(own);
+}
+
+static void make_key(void)
+{
+	have_key = pthread_key_create(&key, forget_proof) == 0;
+}
+
+static __attribute__((noinline, cold)) bool make_proof(void)
+{
+	struct gp_proof *made;
+
+	pthread_once(&once, make_key);
+	made = have_key ? malloc(sizeof(*made)) : NULL;
+	if (made && pthread_setspecific(key, made)) {
+		free(made);
+		made = NULL;
+	}
+	proof = made;
+	return made;
+}
+
+/* False: no memory; the wait proves nothing then. */
+static bool have_proof(void)
+{
+	return __builtin_expect(proof != NULL, 1) || make_proof();
+}
 
 /* ---- events ----------------------------------------------------------------------- */
 
@@ -90,9 +129,9 @@ static void expect_stream(struct gp_work *work)
 {
 	struct gp_slot *slot = gp_follow_slot(work->stream);
 
-	if (!slot)
+	if (!slot || !have_proof())
 		return;
-	gp_order_expect_stream(slot->stream->order, slot->stream->key, &proof);
+	gp_order_expect_stream(slot->stream->order, slot->stream->key, proof);
 	work->proves = true;
 }
 
@@ -102,9 +141,9 @@ static void expect_context(struct gp_work *work)
 		gp_follow_order(work->object ? gp_context_known(work->object)
 					     : gp_context_current());
 
-	if (!order)
+	if (!order || !have_proof())
 		return;
-	gp_order_expect_all(order, &proof);
+	gp_order_expect_all(order, proof);
 	work->proves = true;
 }
 
@@ -166,7 +205,7 @@ void gp_follow_wait_ended(struct gp_work *work, const struct gp_work_row *row,
 	if (rc != CUDA_SUCCESS)
 		return;
 	if (work->proves)
-		gp_order_proven(&proof);
+		gp_order_proven(proof);
 	switch (row->class) {
 	case GP_WORK_SYNC_COPY:
 		/* The copy waited for itself too. */

@@ -15,6 +15,7 @@
 #include "conf/conf.h"
 #include "shim/ledger.h"
 #include "shim/state.h"
+#include "shim/wide.h"
 #include "stats/ledger.h"
 #include "stats/log.h"
 #include "stats/requests.h"
@@ -228,32 +229,39 @@ static uint64_t ask_round(struct asking *asking, int dir, uint64_t bytes,
 	}
 }
 
-static uint64_t ask_all(const uint8_t uuid[16], uint64_t bytes, int dir)
+struct question {
+	const uint8_t *uuid;
+	uint64_t bytes, given;
+	int dir;
+};
+
+static void ask_all(void *arg)
 {
+	struct question *question = arg;
 	static struct neighbour neighbours[MAX_NEIGHBOURS]; /* under lock */
-	struct asking asking = {.uuid = uuid, .neighbours = neighbours};
-	uint64_t wait = gp_settings()->neighbour_wait * 1000000, given;
+	struct asking asking = {.uuid = question->uuid,
+				.neighbours = neighbours};
+	uint64_t wait = gp_settings()->neighbour_wait * 1000000;
 
 	gp_process_self(&asking.self);
 	asking.now_ns = now_ns();
-	gp_runtime_dir_each(dir, MAX_NAMES, look, &asking);
+	gp_runtime_dir_each(question->dir, MAX_NAMES, look, &asking);
 	qsort(neighbours, asking.n, sizeof(*neighbours), most_first);
-	given = ask_round(&asking, dir, bytes, asking.now_ns + wait);
+	question->given = ask_round(&asking, question->dir, question->bytes,
+				    asking.now_ns + wait);
 	for (size_t i = 0; i < asking.n; i++) {
-		gp_request_end(dir, &neighbours[i].request);
+		gp_request_end(question->dir, &neighbours[i].request);
 		close(neighbours[i].fd);
 	}
-	gp_ledger_count_asked(asking.n, given);
-	return given;
+	gp_ledger_count_asked(asking.n, question->given);
 }
 
 uint64_t gp_neighbours_ask(const uint8_t uuid[16], uint32_t device,
 			   uint64_t bytes)
 {
 	uint64_t before = __atomic_load_n(&rounds_with_gain, __ATOMIC_ACQUIRE);
+	struct question question = {.uuid = uuid, .bytes = bytes};
 	int saved = errno;
-	uint64_t given = 0;
-	int dir;
 
 	/* Not in a vfork child, which shares our memory. */
 	if (!gp_file || !gp_settings()->neighbour_wait ||
@@ -261,19 +269,20 @@ uint64_t gp_neighbours_ask(const uint8_t uuid[16], uint32_t device,
 		return 0;
 	pthread_mutex_lock(&lock);
 	if (before != __atomic_load_n(&rounds_with_gain, __ATOMIC_ACQUIRE)) {
-		given = 1;
+		question.given = 1;
 	} else {
-		dir = gp_runtime_dir_reopen(gp_file_dir());
-		if (dir >= 0) {
-			given = ask_all(uuid, bytes, dir);
-			close(dir);
+		question.dir = gp_runtime_dir_reopen(gp_file_dir());
+		if (question.dir >= 0) {
+			gp_wide(ask_all, &question);
+			close(question.dir);
 		}
-		if (given)
+		if (question.given)
 			__atomic_add_fetch(&rounds_with_gain, 1,
 					   __ATOMIC_RELEASE);
-		gp_ring_add(GP_RING_neighbour, device, 0, bytes, given, 0, 0);
+		gp_ring_add(GP_RING_neighbour, device, 0, bytes, question.given,
+			    0, 0);
 	}
 	pthread_mutex_unlock(&lock);
 	errno = saved;
-	return given;
+	return question.given;
 }

@@ -28,6 +28,7 @@
 #include "shim/state.h"
 #include "shim/tracer.h"
 #include "shim/warn.h"
+#include "shim/wide.h"
 #include "stats/bell.h"
 #include "stats/log.h"
 
@@ -238,6 +239,33 @@ void gp_reporter_start(void)
 		gp_warn("no report after quick_exit: no room for its handler");
 }
 
+struct refusal {
+	uint64_t bytes;
+	int device;
+	const char *call;
+	bool limit;
+	unsigned sequence;
+};
+
+static void report_oom(void *arg)
+{
+	const struct refusal *refusal = arg;
+	struct gp_report_about about = {.reason = GP_REPORT_OOM,
+					.asked = true,
+					.sequence = refusal->sequence};
+	struct gp_stack stack;
+	struct gp_oom oom;
+
+	if (gp_stacks_take(&stack))
+		about.stack = &stack;
+	/* This thread has just called the driver: it does not hang. */
+	gp_keeper_ask_now();
+	gp_oom_look(&oom, refusal->bytes, refusal->device, refusal->call,
+		    refusal->limit);
+	about.oom = &oom;
+	gp_write_report(&about, NULL, 0);
+}
+
 void gp_reporter_oom(uint64_t bytes, int device, const char *call, bool limit)
 {
 	/* Synchronization: atomic. Programs such as PyTorch recover from
@@ -246,25 +274,16 @@ void gp_reporter_oom(uint64_t bytes, int device, const char *call, bool limit)
 	static uint64_t last;
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 	uint64_t before = __atomic_load_n(&last, __ATOMIC_RELAXED);
-	struct gp_report_about about = {.reason = GP_REPORT_OOM, .asked = true};
-	struct gp_stack stack;
-	struct gp_oom oom;
+	struct refusal refusal = {bytes, device, call, limit, 0};
 
 	if (before && now - before < OOM_REPORT_GAP_NS)
 		return;
 	if (!__atomic_compare_exchange_n(&last, &before, now, false,
 					 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		return;
-	about.sequence = __atomic_add_fetch(&reports, 1, __ATOMIC_RELAXED);
-	if (about.sequence > MAX_OOM_REPORTS)
-		return;
-	if (gp_stacks_take(&stack))
-		about.stack = &stack;
-	/* This thread has just called the driver: it does not hang. */
-	gp_keeper_ask_now();
-	gp_oom_look(&oom, bytes, device, call, limit);
-	about.oom = &oom;
-	gp_write_report(&about, NULL, 0);
+	refusal.sequence = __atomic_add_fetch(&reports, 1, __ATOMIC_RELAXED);
+	if (refusal.sequence <= MAX_OOM_REPORTS)
+		gp_wide(report_oom, &refusal);
 }
 
 /* ---- the end --------------------------------------------------------------------- */

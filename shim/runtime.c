@@ -19,12 +19,13 @@
 #include "shim/follow.h"
 #include "shim/hooks.h"
 #include "shim/state.h"
+#include "shim/wide.h"
 #include "pool/pool.h"
 
 struct cudart {
 #define GP_RUNTIME(name) __typeof__(name) *name;
 #include "shim/hooks.def"
-	char path[PATH_MAX];
+	uintptr_t base; /* where it is loaded, for ever; 0: see learn_at() */
 	/* From CUDA 12 on cudaSetDevice makes the primary context current at
 	 * once; before, the current context may be another device's. */
 	bool context_is_current;
@@ -34,9 +35,11 @@ struct cudart {
 struct survey {
 	unsigned long long loads; /* objects ever loaded */
 	int num_runtimes;
-	bool ucm;            /* UCX's libucm patches the driver's functions */
-	char path[PATH_MAX]; /* of the first runtime */
-	const char *wanted;  /* basename to look for, or NULL for any */
+	bool ucm;           /* UCX's libucm patches the driver's functions */
+	uintptr_t base;     /* of the first runtime */
+	const char *wanted; /* basename to look for, or NULL for any */
+	/* PATH_MAX bytes for the first runtime's path, or NULL. */
+	char *path;
 };
 
 static const char *base_name(const char *path)
@@ -58,9 +61,11 @@ static int look(struct dl_phdr_info *info, size_t size, void *arg)
 	if (strncmp(base, "libcudart.so", 12) != 0 ||
 	    (survey->wanted && strcmp(base, survey->wanted) != 0))
 		return 0;
-	if (!survey->num_runtimes++)
-		snprintf(survey->path, sizeof(survey->path), "%s",
-			 info->dlpi_name);
+	if (survey->num_runtimes++)
+		return 0;
+	survey->base = info->dlpi_addr;
+	if (survey->path)
+		snprintf(survey->path, PATH_MAX, "%s", info->dlpi_name);
 	return 0;
 }
 
@@ -71,21 +76,19 @@ static int look_loads(struct dl_phdr_info *info, size_t size, void *arg)
 	return 1;
 }
 
-static void survey_now(struct survey *survey, const char *wanted)
+static void survey_now(struct survey *survey, const char *wanted, char *path)
 {
-	memset(survey, 0, sizeof(*survey));
-	survey->wanted = wanted;
+	*survey = (struct survey){.wanted = wanted, .path = path};
 	dl_iterate_phdr(look, survey);
 }
 
 /* Fills *runtime from one loaded runtime; false if it is none. */
-static bool open_runtime(void *handle, const char *path, struct cudart *runtime)
+static bool open_runtime(void *handle, uintptr_t base, struct cudart *runtime)
 {
 	__typeof__(cudaRuntimeGetVersion) *get_version;
 	int version = 0;
 
-	memset(runtime, 0, sizeof(*runtime));
-	snprintf(runtime->path, sizeof(runtime->path), "%s", path);
+	*runtime = (struct cudart){.base = base};
 #define GP_RUNTIME(name) \
 	runtime->name = (__typeof__(name) *)gp_dlsym(handle, #name);
 #include "shim/hooks.def"
@@ -123,7 +126,7 @@ static const char *linked_runtime(const void *caller)
 
 #define MAX_RUNTIMES 8
 
-/* Runtimes met so far, by path. Entries are written once, then published by
+/* Runtimes met so far, by their place: they are never unloaded. Entries are written once, then published by
  * num_known (release); guarded by known_lock for writing. Rank: leaf. */
 static struct cudart known[MAX_RUNTIMES];
 static int num_known;
@@ -136,12 +139,12 @@ static const struct cudart *fast_runtime;
 /* How many objects the linker had ever loaded when that was so. Atomic. */
 static unsigned long long fast_loads;
 
-static const struct cudart *find_known(const char *path)
+static const struct cudart *find_known(uintptr_t base)
 {
 	int n = __atomic_load_n(&num_known, __ATOMIC_ACQUIRE);
 
 	for (int i = 0; i < n; i++)
-		if (!strcmp(known[i].path, path))
+		if (known[i].base == base)
 			return &known[i];
 	return NULL;
 }
@@ -151,7 +154,7 @@ static const struct cudart *learn(const struct cudart *runtime)
 	const struct cudart *found;
 
 	pthread_mutex_lock(&known_lock);
-	found = find_known(runtime->path);
+	found = find_known(runtime->base);
 	if (!found && num_known < MAX_RUNTIMES) {
 		known[num_known] = *runtime;
 		found = &known[num_known];
@@ -161,20 +164,36 @@ static const struct cudart *learn(const struct cudart *runtime)
 	return found;
 }
 
-/* The runtime at survey->path, or what comes after us in the search order. */
+struct lookup {
+	const char *wanted;
+	const struct cudart *found;
+};
+
+/* The first runtime of that name, or what comes after us in the search order.
+ * What is opened here stays open. */
+static void learn_at(void *arg)
+{
+	struct lookup *lookup = arg;
+	char path[PATH_MAX] = "";
+	void *handle = RTLD_NEXT;
+	struct survey survey;
+	struct cudart made;
+
+	survey_now(&survey, lookup->wanted, path);
+	if (path[0])
+		handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+	if (handle && open_runtime(handle, survey.base, &made))
+		lookup->found = learn(&made);
+}
+
+/* What learn_at() finds, seen in `survey`; NULL: nothing. */
 static const struct cudart *runtime_at(const struct survey *survey)
 {
-	const struct cudart *found = find_known(survey->path);
-	struct cudart made;
-	void *handle = RTLD_NEXT;
+	struct lookup lookup = {survey->wanted, find_known(survey->base)};
 
-	if (found)
-		return found;
-	if (survey->path[0])
-		handle = dlopen(survey->path, RTLD_LAZY | RTLD_NOLOAD);
-	return handle && open_runtime(handle, survey->path, &made)
-		       ? learn(&made)
-		       : NULL;
+	if (!lookup.found)
+		gp_wide(learn_at, &lookup);
+	return lookup.found;
 }
 
 __attribute__((noinline, cold)) void gp_runtime_refresh(void)
@@ -182,7 +201,7 @@ __attribute__((noinline, cold)) void gp_runtime_refresh(void)
 	const struct cudart *runtime = NULL;
 	struct survey survey;
 
-	survey_now(&survey, NULL);
+	survey_now(&survey, NULL, NULL);
 	if (survey.num_runtimes == 1 && !survey.ucm)
 		runtime = runtime_at(&survey);
 	if (runtime && !runtime->context_is_current)
@@ -197,16 +216,14 @@ real_runtime(const void *caller)
 {
 	struct survey survey;
 
-	survey_now(&survey, NULL);
+	survey_now(&survey, NULL, NULL);
 	if (survey.num_runtimes > 1) {
 		const char *wanted = linked_runtime(caller);
-		struct survey one;
 
-		if (wanted) {
-			survey_now(&one, wanted);
-			if (one.num_runtimes)
-				return runtime_at(&one);
-		}
+		if (wanted)
+			survey_now(&survey, wanted, NULL);
+		if (!survey.num_runtimes)
+			survey_now(&survey, NULL, NULL);
 	}
 	return runtime_at(&survey);
 }
@@ -237,7 +254,7 @@ void *gp_runtime_hook_of(void *function, const char *name)
 {
 	struct survey survey;
 
-	survey_now(&survey, NULL);
+	survey_now(&survey, NULL, NULL);
 	if (survey.num_runtimes != 1)
 		return function; /* which one was meant is lost in our export */
 #define GP_RUNTIME(hook)          \

@@ -22,6 +22,7 @@
 #include "shim/stacks.h"
 #include "shim/state.h"
 #include "shim/tools.h"
+#include "shim/wide.h"
 #include "shim/work.h"
 #include "stats/log.h"
 #include "stats/output.h"
@@ -207,22 +208,25 @@ static bool begin_start(void)
 	return false;
 }
 
-__attribute__((noinline, cold)) bool gp_start(void)
+static void start(void *unused)
 {
-	int saved = errno;
-	const char *tool;
-
-	if (!gp_may_intercept()) {
-		errno = saved;
-		return false;
-	}
 	/* Looked for by whoever comes, as it asks the dynamic linker: nobody
 	 * may wait for us meanwhile. */
-	tool = gp_tool_here();
+	const char *tool = gp_tool_here();
+
+	(void)unused;
 	if (begin_start()) {
 		configure(tool);
 		__atomic_store_n(&starter, 0, __ATOMIC_RELEASE);
 	}
+}
+
+__attribute__((noinline, cold)) bool gp_start(void)
+{
+	int saved = errno;
+
+	if (gp_may_intercept())
+		gp_wide(start, NULL);
 	errno = saved;
 	return gp_running();
 }
