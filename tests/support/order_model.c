@@ -226,7 +226,9 @@ static int stream_create(void *dev, bool blocking, uint64_t *handle)
 	*handle = om_stream(om, blocking);
 	if (!*handle)
 		return -ENOMEM;
+	pthread_mutex_lock(&om->lock);
 	om->streams[*handle - FIRST_HANDLE].ours = true;
+	pthread_mutex_unlock(&om->lock);
 	return 0;
 }
 
