@@ -1,9 +1,10 @@
 #!/bin/sh
 # Installs what the tests need: cmocka, xz, binutils; valgrind (for the
 # instruction counts of `make bench`) and tmux (for golden screens) where they
-# can be had. Needs root or sudo, and only when something is missing. Tests also
-# use prometheus, groff, zsh, fish, gcc-aarch64-linux-gnu and qemu-user if they
-# are there. A compiler, make, python3 and the CUDA headers are expected to be
+# can be had. Needs root or sudo, and only when something is missing. Debian's
+# prometheus, which checks and scrapes our metrics, is unpacked into build/deps
+# and not installed: there it would run as a service. Tests also use groff, zsh,
+# fish, gcc-aarch64-linux-gnu and qemu-user if they are there. A compiler, make, python3 and the CUDA headers are expected to be
 # there already.
 set -eu
 
@@ -31,6 +32,27 @@ has tmux || want="$want tmux"
 if ! has python3; then
 	echo 'gpupool: python3 is missing; please install it' >&2
 	exit 1
+fi
+
+# Without lists of packages there is nothing to download.
+download() {
+	apt-get -qq download "$1" ||
+		{ [ "$(id -u)" = 0 ] && apt-get -qq update &&
+			apt-get -qq download "$1"; }
+}
+
+fetch_prometheus() {
+	place=$(mktemp -d) && mkdir -p build/deps || return
+	(cd "$place" && download prometheus) >/dev/null 2>&1 &&
+		dpkg-deb -x "$place"/prometheus_*.deb build/deps
+	status=$?
+	rm -rf "$place"
+	return $status
+}
+
+if has apt-get && ! has promtool && ! [ -x build/deps/usr/bin/promtool ]; then
+	fetch_prometheus ||
+		echo 'gpupool: no prometheus: two tests are left out'
 fi
 if [ -z "$need$want" ]; then
 	exit 0

@@ -124,6 +124,13 @@ def scratch_root():
     return path
 
 
+def tool(name):
+    """A program that tests can do without: of the system, or from where
+    `make deps` put it; None if there is none."""
+    return shutil.which(name) or shutil.which(
+        name, path=os.path.join(ROOT, 'build', 'deps', 'usr', 'bin'))
+
+
 def scratch_dir():
     return tempfile.mkdtemp(dir=scratch_root())
 

@@ -148,9 +148,10 @@ class Page(MetricsTest):
             self.assertTrue(name.endswith('_' + unit), name)
 
     def promtool(self, text):
-        if not shutil.which('promtool'):
-            self.skipTest('no promtool (Debian package prometheus)')
-        result = subprocess.run(['promtool', 'check', 'metrics'], input=text,
+        promtool = harness.tool('promtool')
+        if not promtool:
+            self.skipTest('no promtool (make deps)')
+        result = subprocess.run([promtool, 'check', 'metrics'], input=text,
                                 stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT)
         self.assertEqual((result.returncode, result.stdout), (0, b''))
@@ -232,8 +233,9 @@ class Served(MetricsTest):
 
     def test_scraped(self):
         """By Prometheus itself."""
-        if not shutil.which('prometheus'):
-            self.skipTest('no prometheus (Debian package prometheus)')
+        program = harness.tool('prometheus')
+        if not program:
+            self.skipTest('no prometheus (make deps)')
         holder = self.holder()
         _, port = self.serve()
         config = os.path.join(self.dir, 'prometheus.yml')
@@ -242,7 +244,7 @@ class Served(MetricsTest):
         own = free_port()
         log = open(os.path.join(self.dir, 'prometheus.log'), 'wb')
         prometheus = subprocess.Popen(
-            ['prometheus', '--config.file=' + config,
+            [program, '--config.file=' + config,
              '--storage.tsdb.path=' + os.path.join(self.dir, 'data'),
              '--web.listen-address=127.0.0.1:%d' % own],
             stdout=log, stderr=log, start_new_session=True)
