@@ -80,12 +80,15 @@ def build_parser():
     return parser
 
 
+def module_name(verb):
+    """None if there is no such verb."""
+    return next((module for name, module, _ in VERBS if name == verb), None)
+
+
 def module_of(verb):
     """The verb's module; None if there is no such verb."""
-    for name, module, _ in VERBS:
-        if name == verb:
-            return importlib.import_module(module)
-    return None
+    name = module_name(verb)
+    return importlib.import_module(name) if name else None
 
 
 def print_version():
@@ -115,6 +118,10 @@ def dispatch(argv):
         return show_help(argv[1:])
     if argv and not argv[0].startswith('-'):
         raise no_such(argv[0])
+    behind = next((arg for arg in argv if module_name(arg)), None)
+    if behind and not {'-h', '--help', '--version'}.intersection(argv):
+        raise Problem('options come behind the command: gpupool %s %s ...'
+                      % (behind, argv[0]), 2)
     parser = build_parser()
     options = parser.parse_args(argv)
     if options.version:

@@ -119,7 +119,20 @@ def ask(process, options):
     return gpupool_ledger.ask(process, request, options.timeout)
 
 
+def check_order(argv):
+    """Said before argparse calls the process no verb."""
+    words = [arg for arg in argv if not arg.startswith('-')]
+    if len(words) > 1 and words[0] in VERBS and words[1] not in VERBS:
+        raise Problem('the process comes first: gpupool ctl %s %s'
+                      % (words[1], ' '.join(words[:1] + words[2:])), 2)
+    if len(words) == 1 and words == argv:
+        raise Problem('ctl %s what? %s or %s' % (
+            'PID' if words[0] in VERBS else words[0], ', '.join(VERBS[:-1]),
+            VERBS[-1]), 2)
+
+
 def main(argv):
+    check_order(argv)
     options = build_parser().parse_args(argv)
     check(options)
     answers, failed = [], None

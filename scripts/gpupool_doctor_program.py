@@ -368,7 +368,7 @@ def judge(watch, seen, options, off):
 def check(options, library):
     """The findings, one after the other."""
     try:
-        path = find_program(options.command[0])
+        path = find_program(options.command[0], options.command[1:])
         yield from conflicts.check_name(path, library)
         check_program(path, library)
     except Problem as problem:

@@ -39,8 +39,9 @@ class Elf:
         return '%d-bit %s' % (self.bits, name)
 
 
-def find_program(name):
-    """The path that exec will use, as a shell finds it."""
+def find_program(name, args=()):
+    """The path that exec will use, as a shell finds it. `args` are the
+    program's."""
     if '/' in name:
         if os.path.isdir(name):
             raise Problem('%s is a directory' % name, 126)
@@ -52,7 +53,9 @@ def find_program(name):
         return name
     path = shutil.which(name)
     if path is None:
-        raise Problem('%s: command not found' % name, 127)
+        raise Problem('%s: command not found%s' % (
+            name, '; it was taken for the program, as it stands before --'
+            if '--' in args else ''), 127)
     return path
 
 

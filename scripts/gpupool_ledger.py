@@ -177,6 +177,10 @@ def by_pid(pid, dead=False, directory=None):
     if gpupool_file.start_of(pid):
         raise Problem('process %d uses no GPU under gpupool, or is not yours '
                       '(nothing of it in %s)' % (pid, where))
+    if not dead and any(process.pid == pid
+                        for process in processes(True, directory)[0]):
+        raise Problem('process %d has ended; `gpupool report %d` shows what '
+                      'it left' % (pid, pid))
     raise Problem('there is no process %d' % pid)
 
 

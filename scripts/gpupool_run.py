@@ -298,7 +298,7 @@ def run(options, extra_env=None):
     if not options.command:
         raise Problem('no program given; try: gpupool run -- PROGRAM', 2)
     library = find_library(options.lib)
-    program = find_program(options.command[0])
+    program = find_program(options.command[0], options.command[1:])
     check_program(program, library)
     env = environment(options, library)
     settings = gpupool_settings.check(library, env.get('GPUPOOL_CONF'))

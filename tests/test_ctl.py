@@ -100,8 +100,14 @@ class Ctl(VerbTest):
     def test_one_that_has_ended(self):
         proc = self.holder()
         self.kill(proc)
-        self.assertIn('there is no process %d' % proc.pid,
+        self.assertIn('process %d has ended; `gpupool report %d`'
+                      % (proc.pid, proc.pid),
                       self.ctl(proc, 'trim', status=125))
+
+    def test_words_in_another_order(self):
+        self.assertIn('the process comes first: gpupool ctl 77 limit 8GiB',
+                      self.ctl('limit', '77', '8GiB', status=2))
+        self.assertIn('ctl 77 what? trim, limit,', self.ctl('77', status=2))
 
     def test_one_that_is_stopped(self):
         proc = self.holder()

@@ -284,7 +284,7 @@ class Control(CardTest):
         with self.assertRaisesRegex(gpupool_ledger.Problem, 'has ended'):
             gpupool_ledger.ask(process, 'ping')
         with self.assertRaisesRegex(gpupool_ledger.Problem,
-                                    'no process %d' % proc.pid):
+                                    'process %d has ended' % proc.pid):
             gpupool_ledger.by_pid(proc.pid, directory=self.runtime)
         with self.assertRaisesRegex(gpupool_ledger.Problem, 'uses no GPU'):
             gpupool_ledger.by_pid(os.getpid(), directory=self.runtime)

@@ -194,6 +194,18 @@ class Status(RunTest):
                       result.err)
         self.assertLessEqual(max(map(len, result.err.splitlines())), 80)
 
+    def test_options_before_the_command(self):
+        result = harness.run([sys.executable, GPUPOOL, '--limit', '8GiB',
+                              'run', '--', 'true'], self.env())
+        self.assert_ok(result, 2)
+        self.assertIn(b'options come behind the command: gpupool run --limit',
+                      result.err)
+
+    def test_a_stray_word_before_the_dashes(self):
+        result = self.gpupool('--limit', '8', 'GiB', '--', 'true')
+        self.assert_ok(result, 127)
+        self.assertIn(b'taken for the program', result.err)
+
     def test_help_fits_a_terminal(self):
         for args in ['--help'], ['run', '--help'], ['record', '--help']:
             result = harness.run([sys.executable, GPUPOOL] + args,
