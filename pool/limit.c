@@ -44,8 +44,6 @@ static void add(struct gp_limit *limit, enum gp_limit_part part, uint64_t bytes)
 {
 	limit->part[part] += bytes;
 	limit->held += bytes;
-	if (limit->held > limit->peak)
-		limit->peak = limit->held;
 }
 
 static void take_off(struct gp_limit *limit, enum gp_limit_part part,
@@ -88,8 +86,16 @@ int gp_limit_reserve(struct gp_limit *limit, const struct gp_charge *charge,
 	return rc;
 }
 
+/* What was reserved and then refused by the driver was never held. */
+static void observe(struct gp_limit *limit)
+{
+	if (limit->held > limit->peak)
+		limit->peak = limit->held;
+}
+
 static void outcome(struct gp_limit *limit)
 {
+	observe(limit);
 	limit->pending--;
 	limit->outcomes++;
 	pthread_cond_broadcast(&limit->settled);
@@ -138,6 +144,7 @@ void gp_limit_adjust(struct gp_limit *limit, enum gp_limit_part part,
 		add(limit, part, to - from);
 	else
 		take_off(limit, part, from - to);
+	observe(limit);
 	pthread_mutex_unlock(&limit->lock);
 }
 

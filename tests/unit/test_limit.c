@@ -50,6 +50,8 @@ static void test_exact(void **state)
 	assert_int_equal(reserve(&limit, &byte), -ENOMEM);
 	gp_limit_cancel(&limit, &most);
 	assert_int_equal(held(&limit), 0);
+	gp_limit_get(&limit, &stats);
+	assert_int_equal(stats.peak, 0); /* it was never held */
 	assert_int_equal(reserve(&limit, &byte), 0);
 	gp_limit_keep(&limit);
 	assert_int_equal(reserve(&limit, &most), -ENOMEM);
