@@ -5,7 +5,7 @@ import sys
 
 import gpupool_ledger
 import gpupool_text
-from gpupool_paths import Problem
+from gpupool_paths import Parser, Problem
 
 DESCRIPTION = """\
 Have a running process of yours do something, and say what happened:
@@ -34,7 +34,7 @@ TAKES = {'trim': (0, 1), 'limit': (1, 1)}  # else none
 
 
 def build_parser():
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='gpupool ctl', description=DESCRIPTION, epilog=EPILOG,
         usage='gpupool ctl PID|all VERB [SIZE] [options]',
         formatter_class=argparse.RawDescriptionHelpFormatter)

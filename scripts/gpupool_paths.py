@@ -1,5 +1,6 @@
 """Where things are: the library, the simulated driver, the runtime directory.
 """
+import argparse
 import os
 import stat
 
@@ -10,6 +11,13 @@ class Problem(Exception):
     def __init__(self, text, status=125):
         super().__init__(text)
         self.status = status
+
+
+class Parser(argparse.ArgumentParser):
+    """One whose complaints are as wide as all others."""
+
+    def error(self, message):
+        raise Problem('%s; `%s --help` says more' % (message, self.prog), 2)
 
 
 HERE = os.path.dirname(os.path.realpath(__file__))

@@ -9,7 +9,7 @@ import gpupool_cards
 import gpupool_sample
 import gpupool_text
 import gpupool_top_page as view
-from gpupool_paths import Problem
+from gpupool_paths import Parser, Problem
 
 DESCRIPTION = """\
 Show what your processes under gpupool hold of the cards, live:
@@ -30,7 +30,7 @@ MIN_PAUSE_S = 0.1
 
 
 def build_parser():
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='gpupool top', description=DESCRIPTION, epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('-1', '--once', action='store_true',

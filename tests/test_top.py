@@ -92,6 +92,14 @@ class Page(TopTest):
             self.assertLessEqual(max(map(len, text.splitlines())),
                                  int(columns))
 
+    def test_unknown_key(self):
+        result = self.gpupool('top', '-1', '--sort', 'WRONG')
+        self.assert_ok(result, 2)
+        text = result.err.decode()
+        self.assertTrue(text.startswith('gpupool: argument -s/--sort: '), text)
+        self.assertIn("'allocated'", text)
+        self.assertLess(max(map(len, text.splitlines())), 80)
+
     def test_json(self):
         self.trainers()
         objects = json.loads(self.top('--json'))['processes']
