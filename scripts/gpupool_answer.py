@@ -3,18 +3,6 @@ import re
 
 from gpupool_words import duration, plural, size
 
-CAUSES = {
-    'limit': 'The limit of this process left no room for it.',
-    'bad_limit': 'It gets no device memory, because its limit cannot be read, '
-                 'or is nothing.',
-    'larger_than_device': 'That is more than the whole device.',
-    'fragmented': 'The cached memory would be enough, but it lies in pieces, '
-                  'none of which is large enough.',
-    'device_full': 'What is free on the device and what is cached are '
-                   'together less than that.',
-    'driver_refused': 'Free and cached memory together would be enough, and '
-                      'the driver refused all the same.',
-}
 STATES = {'running': 'It is running.', 'ended': 'It ended by itself.',
           'killed': 'It did not end by itself: it was killed, or crashed.',
           'elsewhere': 'Whether it still runs cannot be seen from here.'}
@@ -45,7 +33,6 @@ def refused(report):
     words = ['%s asked for %s on device %d and was refused.' % (
         report.get('oom_call') or 'The program', size(report['oom_bytes']),
         report.get('oom_device', 0))]
-    words.append(CAUSES.get(report.get('oom_cause'), ''))
     get = report.get
     if get('oom_limit_bytes') is not None:
         words.append('This process may take %s there and holds %s.' % (
