@@ -22,7 +22,7 @@ COUNTERS = (('allocations asked of the pool', 'num_alloc_calls'),
             ('refused', 'num_ooms'),
             ('handles moved to another address', 'num_remaps'),
             ('times cached memory was given back', 'num_trims'),
-            ('driver calls to get or give back memory', 'num_driver_calls'))
+            ('driver calls that get or give back memory', 'num_driver_calls'))
 
 
 def title(report):

@@ -65,13 +65,17 @@ struct gp_stat {
 	X(num_remaps, COUNT, "handles moved to another address")              \
 	X(num_trims, COUNT, "times cached memory was given back")             \
 	X(num_marks, COUNT, "marks put into streams, to order reuse")         \
-	X(num_stream_waits, COUNT, "times a stream had to wait for a mark")   \
-	X(num_waits, COUNT, "waits of the host in frees")                     \
-	X(num_result_waits, COUNT, "waits of the host for what it may read")  \
-	X(num_memory_waits, COUNT, "waits of the host to move or give back")  \
-	X(num_order_waits, COUNT, "waits of the host in a stream's place")    \
+	X(num_stream_waits, COUNT,                                            \
+	  "times a stream waited for a mark, on the GPU")                     \
+	X(num_waits, COUNT, "frees that kept the program waiting")            \
+	X(num_result_waits, COUNT,                                            \
+	  "waits of the program for results it may read")                     \
+	X(num_memory_waits, COUNT,                                            \
+	  "waits of the program to move or give back")                        \
+	X(num_order_waits, COUNT, "waits of the program in a stream's place") \
 	X(num_deferred, COUNT, "frees set aside until work was done")         \
-	X(num_driver_calls, COUNT, "driver calls to get or give back memory") \
+	X(num_driver_calls, COUNT,                                            \
+	  "driver calls that get or give back memory")                        \
 	X(driver_ns, NS, "time spent in them")
 
 /* Taken when the picture is taken. */
