@@ -37,7 +37,7 @@ def runs(numbers):
 class Trace:
     """One device's events in PyTorch's words, as they can have been."""
 
-    def __init__(self, memory, device_free):
+    def __init__(self, memory, device_free=0):
         self.device_free = device_free
         self.made = []
         self.live = {}   # address -> a block
@@ -197,6 +197,14 @@ def device_free(story, device):
     return 0
 
 
+def stack_of(report):
+    """The call stack of the request that was refused, as frames."""
+    return [{'filename': frame.get('file') or frame.get('address') or '??',
+             'line': frame.get('line') or frame.get('offset', 0),
+             'name': frame.get('function') or '??'}
+            for frame in report.get('oom_stack', ())]
+
+
 def settings(story):
     report, ring = story.report, story.ring
     if ring:
@@ -243,6 +251,10 @@ def convert(story):
     segments, traces = [], []
     for device in range(min(1 + max(devices, default=0), 256)):
         trace = Trace(story.memory(device), device_free(story, device))
+        refused = [e for e in trace.made if e['action'] == 'oom']
+        if refused and story.report['reason'] == 'oom' and \
+                device == story.report.get('oom_device'):
+            refused[-1]['frames'] = stack_of(story.report)
         segments += segments_of(device, trace)
         traces.append(trace.made)
     return {'segments': segments, 'device_traces': traces,

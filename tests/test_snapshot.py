@@ -148,7 +148,10 @@ class Run(ReportVerb):
             'gpupool-drv_script-%d.oom-1.txt' % proc.pid)
         self.assertEqual(sums(snapshot)[1], 700 + 3 * MIB + 90000 + 20 * MIB
                          + 5000 + 70 * MIB + 9 * MIB)
-        self.assertEqual(snapshot['device_traces'][0][-1]['action'], 'oom')
+        refused = snapshot['device_traces'][0][-1]
+        self.assertEqual(refused['action'], 'oom')
+        self.assertTrue(refused['frames'])
+        self.assertIn('drv_script', refused['frames'][-1]['filename'])
 
 
 class Lossy:
@@ -222,7 +225,7 @@ class Lossy:
 class Lost(unittest.TestCase):
 
     def snapshot(self, events, layout):
-        trace = gpupool_snapshot.Trace(gpupool_map.Map(events, layout), 0)
+        trace = gpupool_snapshot.Trace(gpupool_map.Map(events, layout))
         return {'segments': gpupool_snapshot.segments_of(0, trace),
                 'device_traces': [trace.made]}
 
