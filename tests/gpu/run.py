@@ -26,6 +26,7 @@ import oom_cases
 import order_cases
 import reports
 import share_cases
+import snapshot_cases
 import stack_cases
 from case import Context, compare, pair
 from common import Run
@@ -263,7 +264,7 @@ CASES = [("c-static", c_static), ("c-shared", c_shared),
          ("handler-before", handler_before), ("handler-after", handler_after),
          ("install", install)] + order_cases.CASES + limit_cases.CASES + \
         stack_cases.CASES + share_cases.CASES + ipc_cases.CASES + \
-        oom_cases.CASES + conformance_cases.CASES
+        oom_cases.CASES + snapshot_cases.CASES + conformance_cases.CASES
 
 
 # Those that fill the card: nothing else may run meanwhile.
