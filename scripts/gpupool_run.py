@@ -41,6 +41,8 @@ the library is in it and calls arrive there is checked. Signals are passed on.
 """
 
 EPILOG = """\
+What PROGRAM starts is under gpupool too: of a launcher like torchrun, each rank
+writes a report. `--conf only:train.py` leaves out programs of other names.
 While it runs, `gpupool top` shows it; `gpupool ctl PID report` writes a report.
 `gpupool options` lists all settings.
 

@@ -416,6 +416,30 @@ class Proof(RunTest):
         self.assert_ok(result, 6)
         self.assertEqual(result.err, b'')
 
+    LAUNCHER = ('import os, subprocess, sys\n'
+                'ranks = [subprocess.Popen(sys.argv[1:], env=dict(\n'
+                '    os.environ, RANK=str(i), LOCAL_RANK=str(i),\n'
+                '    WORLD_SIZE="4")) for i in range(4)]\n'
+                'sys.exit(max(rank.wait() for rank in ranks))\n')
+
+    def test_each_rank_of_a_launcher(self):
+        """As torchrun starts them: one report a rank, none of the launcher;
+        and a launcher beside which nothing is wanted."""
+        where = os.path.join(self.dir, 'reports')
+        for only, count in ('', 4), (',only:other*', 0):
+            result = self.gpupool(
+                '--sim', '--report', where, '--conf',
+                'quiet:True,report_name:%e-rank%r,report_format:json' + only,
+                '--', sys.executable, '-c', self.LAUNCHER,
+                self.build.program('drv_script'), 'alloc=4096')
+            self.assert_ok(result)
+            self.assertEqual(result.out, b'alloc 4096: 0\n' * 4)
+            self.assertEqual(sorted(os.listdir(where)),
+                             ['drv_script-rank%d.exit.json' % i
+                              for i in range(count)])
+            for name in os.listdir(where):
+                os.unlink(os.path.join(where, name))
+
     def test_a_launcher_that_clears_the_preload(self):
         clear = ['env', '-u', 'LD_PRELOAD']
         if self.build.sanitizer_runtime():
