@@ -499,7 +499,7 @@ uint64_t gp_context_cached(CUdevice device)
 	uint64_t cached = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (list[i]->cuda.device != device)
+		if (device >= 0 && list[i]->cuda.device != device)
 			continue;
 		gp_pool_get_stats(list[i]->pool, &stats);
 		cached += stats.cached_bytes;

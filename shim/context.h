@@ -65,7 +65,7 @@ uint64_t gp_context_trim_for(const uint8_t uuid[16], uint64_t bytes,
 /* Peaks start again from what is now. */
 void gp_context_reset_peak(void);
 
-/* What the pools on the device have cached, bytes. */
+/* What the pools on the device, or on any (-1), have cached, bytes. */
 uint64_t gp_context_cached(CUdevice device);
 
 /* Did the program make it itself (is it no primary context)? */

@@ -37,8 +37,8 @@ static bool read_size(const char *text, uint64_t *bytes)
 
 static void trim(const char *argument, char *answer)
 {
-	uint64_t bytes = UINT64_MAX, given;
-	char text[32];
+	uint64_t bytes = UINT64_MAX, given, left;
+	char text[32], rest[32];
 
 	if (*argument && !read_size(argument, &bytes)) {
 		say(answer, "no not a size: %.40s (as 8GiB)", argument);
@@ -46,9 +46,12 @@ static void trim(const char *argument, char *answer)
 	}
 	given = gp_context_trim(-1, bytes, NULL);
 	gp_ledger_update();
-	say(answer, "ok gave back %s (%llu bytes)",
+	left = given < bytes ? gp_context_cached(-1) : 0;
+	say(answer, "ok gave back %s (%llu bytes)%s%s%s",
 	    gp_format_bytes(given, text, sizeof(text)),
-	    (unsigned long long)given);
+	    (unsigned long long)given, left ? "; it still caches " : "",
+	    left ? gp_format_bytes(left, rest, sizeof(rest)) : "",
+	    left ? ", beside what is in use" : "");
 }
 
 static bool read_uuid(const char *hex, uint8_t uuid[16])

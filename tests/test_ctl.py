@@ -104,6 +104,16 @@ class Ctl(VerbTest):
                       % (proc.pid, proc.pid),
                       self.ctl(proc, 'trim', status=125))
 
+    def test_what_cannot_be_given_back(self):
+        """A small block holds a piece that is large."""
+        proc = self.script()
+        self.step(proc, 'alloc=4096')
+        self.assertTrue(wait_for(lambda: any(
+            p.pid == proc.pid and p.devices for p in self.processes())))
+        self.assertRegex(self.ctl(proc, 'trim'),
+                         r'gave back 0 B \(0 bytes\); it still caches \S+ '
+                         r'MiB, beside what is in use')
+
     def test_words_in_another_order(self):
         self.assertIn('the process comes first: gpupool ctl 77 limit 8GiB',
                       self.ctl('limit', '77', '8GiB', status=2))
