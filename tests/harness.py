@@ -116,6 +116,25 @@ def run(argv, env=None, limit=LIMIT_S, **kwargs):
     return result
 
 
+# How many seconds a program lasts that is watched from outside: more, when its
+# watcher came too late for that.
+PAUSES_S = (0.6, 6, 60)
+
+
+def patiently(attempt, good):
+    """The result of attempt(seconds), the first one that is good(result)."""
+    for seconds in PAUSES_S:
+        result = attempt(seconds)
+        if good(result):
+            break
+    return result
+
+
+def written(kind):
+    """Steps of drv_script: wait for both reports of a kind."""
+    return ['await=*.%s.%s' % (kind, form) for form in ('json', 'txt')]
+
+
 @functools.lru_cache(None)
 def scratch_root():
     """A directory that goes with this process."""

@@ -56,7 +56,7 @@ class ScreenTest(VerbTest):
         done = self.tmux('capture-pane', '-p', *(['-e'] if styled else []))
         return done.stdout.decode('utf-8', 'replace')
 
-    def until(self, what, seconds=30):
+    def until(self, what, seconds=120):
         """Until what(screen); the screen."""
         end = time.monotonic() + seconds
         while True:
@@ -66,7 +66,7 @@ class ScreenTest(VerbTest):
             self.assertLess(time.monotonic(), end, 'never seen:\n' + text)
             time.sleep(0.05)
 
-    def assert_golden(self, name, normal, seconds=20):
+    def assert_golden(self, name, normal, seconds=120):
         """The screen, through normal(text), becomes what the file says."""
         path = os.path.join(GOLDEN, name)
         write = os.environ.get('GPUPOOL_WRITE_GOLDEN')

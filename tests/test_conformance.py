@@ -15,7 +15,7 @@ class Conformance(harness.CudaTest):
     def lines(self, **kwargs):
         result = self.run_program(
             [self.build.path + '/tests/conformance', '--without', WITHOUT],
-            sim='memory:2GiB', limit=120, **kwargs)
+            sim='memory:2GiB', **kwargs)
         self.assert_ok(result)
         self.assertEqual(result.err, b'')
         return result.out.decode().splitlines()

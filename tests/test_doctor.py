@@ -18,6 +18,7 @@ DOORS = '''
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 typedef int any();
@@ -47,7 +48,7 @@ int door(const char *way)
     if (driver && !strcmp(way, "plain"))
         take(driver, dlsym);
     fflush(stdout);
-    usleep(600000);
+    usleep((unsigned)(atof(getenv("TEST_PAUSE")) * 1e6));
     return 0;
 }
 '''
@@ -88,13 +89,16 @@ class DoctorTest(VerbTest):
             self.assertEqual(result.status, status, found)
         return found
 
+    def find(self, found, status, check, pattern):
+        return [have for have in found if have[:2] == (status, check)
+                and re.search(pattern, have[2])]
+
     def assert_found(self, found, status, check, pattern):
-        for have in found:
-            if have[:2] == (status, check) and re.search(pattern, have[2]):
-                if status == 'todo':
-                    self.assertTrue(have[3] or ';' in have[2] or ':'
-                                    in have[2], have)
-                return have
+        for have in self.find(found, status, check, pattern):
+            if status == 'todo':
+                self.assertTrue(have[3] or ';' in have[2] or ':'
+                                in have[2], have)
+            return have
         self.fail('no %s %s %s in %s' % (status, check, pattern, found))
 
 
@@ -265,10 +269,21 @@ class Program(DoctorTest):
         main = self.compile('main', DOORS + MAIN, '-ldl')
         return main, lib
 
+    def watch(self, *args, status, wanted):
+        """What the doctor says of a door, that is `wanted` also."""
+        found = harness.patiently(
+            lambda seconds: self.doctor(*args, env=self.verb_env(
+                TEST_PAUSE=str(seconds))),
+            lambda found: self.find(found, *wanted))
+        self.assert_found(found, *wanted)
+        self.assertEqual(any(have[0] == 'todo' for have in found),
+                         bool(status), found)
+        return found
+
     def test_complete(self):
         main, _ = self.doors()
-        found = self.doctor('--', main, 'plain', status=0)
-        self.assert_found(found, 'ok', 'interception', '^complete')
+        found = self.watch('--', main, 'plain', status=0, wanted=(
+            'ok', 'interception', '^complete'))
         self.assert_found(found, 'ok', 'program', '^at most 8.00 MiB from '
                           'the pool, by 1 allocation')
         # Its output does not come between.
@@ -276,28 +291,31 @@ class Program(DoctorTest):
 
     def test_stopped_after_a_while(self):
         """One that runs on is asked, then ended."""
-        found = self.doctor('--seconds', '1.5', '--', self.build.program(
-            'drv_script'), 'alloc=%d' % (8 * MIB), 'sleep=60000', status=0)
-        self.assert_found(found, 'ok', 'program', '8.00 MiB')
+        wanted = 'ok', 'program', '8.00 MiB'
+        found = harness.patiently(
+            lambda seconds: self.doctor(
+                '--seconds', str(1 + seconds), '--',
+                self.build.program('drv_script'), 'alloc=%d' % (8 * MIB),
+                'sleep=600000'),
+            lambda found: self.find(found, *wanted))
+        self.assert_found(found, *wanted)
         self.assertEqual(self.processes(), [])
 
     def test_loaded_and_never_called(self):
         main, _ = self.doors()
-        found = self.doctor('--', main, 'quiet', status=1)
-        self.assert_found(found, 'todo', 'interception',
-                          'no call of it arrived')
+        self.watch('--', main, 'quiet', status=1, wanted=(
+            'todo', 'interception', 'no call of it arrived'))
 
     def test_deep_binding(self):
         """The library that reaches the driver around us has its name told."""
         main, lib = self.doors()
-        found = self.doctor('--', main, 'plain', lib, status=1)
-        self.assert_found(found, 'todo', 'interception',
-                          r'around gpupool.*libdoors\.so')
+        self.watch('--', main, 'plain', lib, status=1, wanted=(
+            'todo', 'interception', r'around gpupool.*libdoors\.so'))
 
     def test_driver_loaded_twice(self):
         main, _ = self.doors()
-        found = self.doctor('--', main, 'twice', status=1)
-        self.assert_found(found, 'todo', 'interception', 'loaded twice')
+        self.watch('--', main, 'twice', status=1, wanted=(
+            'todo', 'interception', 'loaded twice'))
 
     def test_memory_that_nobody_counted(self):
         """A stand-in for nvidia-smi says that the program holds more than its
@@ -313,9 +331,15 @@ class Program(DoctorTest):
             os.chmod(path, stat.S_IRWXU)
             env = self.verb_env()
             env['PATH'] = place + ':' + env['PATH']
-            found = self.doctor(
-                '--seconds', '5', '--', self.build.program('drv_script'),
-                'alloc=%d' % (8 * MIB), 'sleep=60000', env=env, status=status)
+            found = harness.patiently(
+                lambda seconds: self.doctor(
+                    '--seconds', str(4.4 + seconds), '--',
+                    self.build.program('drv_script'), 'alloc=%d' % (8 * MIB),
+                    'sleep=600000', env=env),
+                lambda found: not status or self.find(
+                    found, 'todo', 'interception', 'as the driver counts'))
+            self.assertEqual(any(have[0] == 'todo' for have in found),
+                             bool(status), found)
             if status:
                 self.assert_found(found, 'todo', 'interception',
                                   r'4\.88 GiB as the driver counts, 8\.00 MiB '
@@ -323,10 +347,10 @@ class Program(DoctorTest):
 
     def test_a_launcher_that_clears_the_preload(self):
         main, _ = self.doors()
-        found = self.doctor('--', 'env', '-u', 'LD_PRELOAD', main, 'plain',
-                            status=1)
-        self.assert_found(found, 'todo', 'interception',
-                          r'main \(pid \d+\) loaded the driver without')
+        self.watch('--', 'env', '-u', 'LD_PRELOAD', main, 'plain',
+                   status=1, wanted=(
+                       'todo', 'interception',
+                       r'main \(pid \d+\) loaded the driver without'))
 
     def test_static(self):
         path = self.dir + '/static'
@@ -357,9 +381,8 @@ class Program(DoctorTest):
 
     def test_switched_off_for_it(self):
         main, _ = self.doors()
-        found = self.doctor('--conf', 'only:other', '--', main, 'plain',
-                            status=0)
-        self.assert_found(found, 'note', 'interception', 'leave this program')
+        self.watch('--conf', 'only:other', '--', main, 'plain', status=0,
+                   wanted=('note', 'interception', 'leave this program'))
 
     def test_file_only(self):
         """--seconds 0 starts nothing."""
@@ -425,7 +448,7 @@ class Screen(ScreenTest):
 
     def test_200x50(self):
         self.doctor(200, 50, '--', self.build.program('drv_script'),
-                    'alloc=1048576', 'sleep=500', 'exit=3')
+                    'alloc=1048576', 'sleep=3000', 'exit=3')
         self.assert_golden('doctor-200x50.txt', self.normal)
 
 

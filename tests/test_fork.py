@@ -26,7 +26,7 @@ static void fork_here(void)
     if (!child) {
         unsigned long long p;
 
-        alarm(10);
+        alarm(120);
         exit(alloc(&p, (size_t)100));
     }
     waitpid(child, &status, 0);
@@ -69,7 +69,7 @@ class Fork(harness.CudaTest):
 
     def test_in_the_middle_of_the_start(self):
         program = self.compile('forks', PROGRAM, '-w', '-rdynamic', '-ldl')
-        result = self.run_program([program], limit=40)
+        result = self.run_program([program])
         self.assert_ok(result)
         lines = result.out.decode().splitlines()
         children = [l for l in lines if l.startswith('child: ')]

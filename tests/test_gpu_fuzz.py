@@ -37,7 +37,7 @@ class GpuFuzz(harness.CudaTest):
     def run_fuzz(self, *args, library=None, conf=''):
         env = {'LD_PRELOAD': library} if library else {}
         return self.run_program([self.fuzz] + list(args), bool(library),
-                                'quiet:True' + conf, SIM, env, limit=120)
+                                'quiet:True' + conf, SIM, env)
 
     def test_all(self):
         """One build serves for all of it."""

@@ -40,7 +40,7 @@ if conf:
     if wrong == 'crash':
         os.kill(os.getpid(), 11)
     if wrong == 'hang':
-        time.sleep(60)
+        time.sleep(1000)
     if wrong == 'status':
         sys.exit(3)
 other = conf and wrong == 'differ'
@@ -61,7 +61,7 @@ class Verdicts(unittest.TestCase):
         # Nothing to preload: an empty name is no library and no complaint.
         self.context = run.Context(argparse.Namespace(
             build=self.dir, out=os.path.join(self.dir, 'out'), quick=False,
-            timeout=2, install=None, seconds=10, without=None))
+            timeout=120, install=None, seconds=10, without=None))
         self.context.library = ''
 
     def pair(self, wrong):
@@ -84,8 +84,11 @@ class Verdicts(unittest.TestCase):
                              ('report', '0 exit reports'),
                              ('text', 'no text')):
             with self.subTest(wrong=wrong):
+                if wrong == 'hang':
+                    self.context.timeout = 2
                 with self.assertRaisesRegex(machine.Failure, words):
                     self.pair(wrong)
+                self.context.timeout = 120
 
 
 class Equality(unittest.TestCase):
@@ -128,7 +131,7 @@ class NoCard(unittest.TestCase):
             done = subprocess.run(
                 [sys.executable, os.path.join(GPU, script), '--build', build],
                 env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                universal_newlines=True, timeout=60, check=False)
+                universal_newlines=True, timeout=300, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn('skipped: no usable NVIDIA card', done.stdout)
 

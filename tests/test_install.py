@@ -135,7 +135,7 @@ class Install(harness.CudaTest):
         self.assertEqual(proc.stdout.readline(), b'alloc 4096: 0\n')
         self.install()
         self.assertNotEqual(os.stat(self.lib()).st_ino, before)
-        out, _ = proc.communicate(timeout=30)
+        out, _ = proc.communicate(timeout=harness.LIMIT_S)
         self.assertEqual((proc.returncode, out),
                          (0, b'free: 0\nalloc 8192: 0\n'))
         left = [n for n in os.listdir(os.path.dirname(self.lib()))

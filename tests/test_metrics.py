@@ -70,7 +70,7 @@ class MetricsTest(VerbTest):
     def get(self, port, path='/metrics', **headers):
         request = urllib.request.Request(
             'http://127.0.0.1:%d%s' % (port, path), headers=headers)
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             return answer.headers['Content-Type'], answer.read().decode()
 
 
@@ -185,7 +185,7 @@ class Textfile(MetricsTest):
 
         self.assertTrue(wait_for(read))
         proc.send_signal(signal.SIGTERM)
-        self.assertEqual(proc.wait(20), 0)
+        self.assertEqual(proc.wait(120), 0)
         self.assertEqual(proc.stderr.read(), b'')
 
     def test_problems(self):
@@ -222,7 +222,7 @@ class Served(MetricsTest):
         self.assertEqual(caught.exception.code, 404)
         caught.exception.close()
         proc.send_signal(signal.SIGTERM)
-        self.assertEqual(proc.wait(20), 0)
+        self.assertEqual(proc.wait(120), 0)
         self.assertEqual(proc.stderr.read(), b'')
 
     def test_port_in_use(self):

@@ -21,7 +21,7 @@ class Order(harness.CudaTest):
         if self.build.san:
             self.skipTest('the fuzz preloads the library by itself')
 
-    def run_fuzz(self, *args, conf='', limit=120):
+    def run_fuzz(self, *args, conf='', limit=harness.LIMIT_S):
         env = self.build.env(preload=False, GPUPOOL_CONF=conf)
         return harness.run([self.fuzz] + list(args), env, limit,
                            cwd=self.dir)

@@ -7,6 +7,7 @@ import subprocess
 import unittest
 
 import harness
+from harness import written
 
 MIB = 1 << 20
 
@@ -122,7 +123,9 @@ class Elsewhere(PlacesTest):
 
     def test_also_the_others(self):
         result = self.fails('/proc/self', 'alloc=4096', 'raise=USR1',
-                            'sleep=300', 'oom=99000000000000')
+                            'await=%s/gpupool/*.usr1-1.txt' % self.runtime,
+                            'await=%s/gpupool/*.usr1-1.json' % self.runtime,
+                            'oom=99000000000000')
         self.assert_ok(result)
         self.assertEqual(sorted(n.split('.', 1)[1] for n in self.elsewhere()),
                          ['exit.json', 'exit.txt', 'oom-1.json', 'oom-1.txt',
@@ -146,12 +149,12 @@ class Warning(PlacesTest):
                                    sim=sim))
 
     def test_below(self):
-        self.run_to('alloc=%d' % (500 * MIB), 'sleep=400')
+        self.run_to('alloc=%d' % (500 * MIB), 'ticks=2')
         self.assertEqual(self.warnings(), [])
 
     def test_once(self):
         self.run_to('alloc=%d' % (500 * MIB), 'alloc=%d' % (100 * MIB),
-                    'sleep=300', 'alloc=%d' % (50 * MIB), 'sleep=300')
+                    *written('warn-1'), 'alloc=%d' % (50 * MIB), 'ticks=2')
         self.assertEqual(len(self.warnings()), 1)
         report = self.read('.warn-1.json')
         self.assertEqual(report['reason'], 'warn')
@@ -160,7 +163,7 @@ class Warning(PlacesTest):
         self.assertEqual(report['warn_of_bytes'], 1024 * MIB)
 
     def test_of_the_limit(self):
-        self.run_to('alloc=%d' % (120 * MIB), 'sleep=300',
+        self.run_to('alloc=%d' % (120 * MIB), *written('warn-1'),
                     conf='warn_at:0.5,memory_limit:200MiB,'
                          'count_context:False')
         self.assertEqual(self.read('.warn-1.json')['warn_of_bytes'],
@@ -168,22 +171,23 @@ class Warning(PlacesTest):
 
     def test_again_after_it_was_well_below(self):
         self.run_to('alloc=%d' % (300 * MIB), 'alloc=%d' % (250 * MIB),
-                    'sleep=300', 'free=0', 'sleep=600',
-                    'alloc=%d' % (300 * MIB), 'sleep=600')
+                    *written('warn-1'), 'free=0', 'ticks=2',
+                    'alloc=%d' % (300 * MIB), *written('warn-2'))
         self.assertEqual(len(self.warnings()), 2)
 
     def test_not_for_a_little(self):
         """A program that takes and frees around the mark."""
         steps = ['alloc=%d' % (505 * MIB)]
         for i in range(1, 4):
-            steps += ['alloc=%d' % (20 * MIB), 'sleep=300', 'free=%d' % i,
-                      'sleep=300']
+            steps += ['alloc=%d' % (20 * MIB), *written('warn-1'),
+                      'ticks=2', 'free=%d' % i, 'ticks=2']
         self.run_to(*steps)
         self.assertEqual(len(self.warnings()), 1)
 
     def test_what_is_cached_is_not_in_use(self):
         self.run_to('alloc=%d' % (300 * MIB), 'free=0',
-                    'alloc=%d' % (20 * MIB), 'sleep=600', conf='warn_at:0.25,'
+                    'alloc=%d' % (20 * MIB), *written('warn-1'), 'ticks=2',
+                    conf='warn_at:0.25,'
                     'cache_policy:keep')
         self.assertEqual(len(self.warnings()), 1)
         self.assertEqual(
@@ -191,7 +195,7 @@ class Warning(PlacesTest):
                 'reserved_bytes.all.current'] // MIB, 300)
 
     def test_off(self):
-        self.run_to('alloc=%d' % (900 * MIB), 'sleep=300', conf='warn_at:off')
+        self.run_to('alloc=%d' % (900 * MIB), 'ticks=2', conf='warn_at:off')
         self.assertEqual(self.warnings(), [])
 
 

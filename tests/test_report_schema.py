@@ -8,6 +8,7 @@ import sys
 import unittest
 
 import harness
+from harness import written
 
 sys.path.insert(0, os.path.join(harness.ROOT, 'scripts'))
 import gpupool_schema  # noqa: E402  (found through the line above)
@@ -57,7 +58,7 @@ class Schema(harness.CudaTest):
     def test_what_a_program_writes(self):
         result = self.run_program(
             ['drv_script', 'alloc=5000', 'oom=1000000000000', 'raise=USR1',
-             'sleep=100', 'alloc=70000'],
+             *written('usr1-1'), 'alloc=70000'],
             conf='quiet:True,stacks:all,memory_limit:1GiB')
         self.assert_ok(result)
         paths = glob.glob(os.path.join(self.dir, '*.json'))

@@ -7,10 +7,11 @@ import resource
 import shutil
 import signal
 import subprocess
-import time
 import unittest
 
 import harness
+from files import wait_for
+from harness import written
 
 MIB = 1 << 20
 
@@ -197,8 +198,8 @@ class Where(ReportTest):
 class Signal(ReportTest):
 
     def test_report_and_the_program_goes_on(self):
-        result = self.script('alloc=4096', 'raise=USR1', 'sleep=300',
-                             'alloc=8192', 'raise=USR1', 'sleep=300',
+        result = self.script('alloc=4096', 'raise=USR1', *written('usr1-1'),
+                             'alloc=8192', 'raise=USR1', *written('usr1-2'),
                              'free=0', 'exit=4')
         self.assert_ok(result, 4)
         self.assertEqual(self.kinds(), ['exit', 'usr1-1', 'usr1-2'])
@@ -232,10 +233,8 @@ class Signal(ReportTest):
         self.addCleanup(harness.kill_group, proc)
         self.assertEqual(proc.stdout.readline(), b'ready\n')
         proc.send_signal(signal.SIGUSR1)
-        deadline = time.monotonic() + 10
-        while not self.reports() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        out, _ = proc.communicate(b'x', timeout=30)
+        self.assertTrue(wait_for(lambda: len(self.reports()) == 2))
+        out, _ = proc.communicate(b'x', timeout=harness.LIMIT_S)
         self.assertEqual(out, b'read: 1\n')
         self.assertEqual(self.kinds(), ['exit', 'usr1-1'])
 
@@ -246,7 +245,8 @@ class Signal(ReportTest):
         for kind in 'plain', 'info', 'mask':
             with self.subTest(kind):
                 result = self.script('handler=' + kind, 'alloc=4096',
-                                     'raise=USR1', 'sleep=300', 'handled=1')
+                                     'raise=USR1', *written('usr1-1'),
+                                     'handled=1')
                 self.assert_ok(result)
                 self.assertIn(b'handled: 1, wrongly 0', result.out)
                 self.assertEqual(self.kinds(), ['exit', 'usr1-1'])
@@ -255,13 +255,13 @@ class Signal(ReportTest):
 
     def test_later_handler_wins(self):
         result = self.script('alloc=4096', 'handler=plain', 'raise=USR1',
-                             'sleep=300', 'handled=1')
+                             'ticks=2', 'handled=1')
         self.assertIn(b'handled: 1, wrongly 0', result.out)
         self.assertEqual(self.kinds(), ['exit'])
 
     def test_ignored_stays_ignored(self):
         result = self.script('handler=ignore', 'alloc=4096', 'raise=USR1',
-                             'sleep=100', 'exit=3')
+                             'ticks=2', 'exit=3')
         self.assert_ok(result, 3)
         self.assertEqual(self.kinds(), ['exit'])
 
@@ -271,7 +271,7 @@ class Signal(ReportTest):
                                        preload=preload), -10)
 
     def test_other_signal(self):
-        result = self.script('alloc=4096', 'raise=USR2', 'sleep=300',
+        result = self.script('alloc=4096', 'raise=USR2', *written('usr1-1'),
                              conf='report_signal:SIGUSR2')
         self.assert_ok(result)
         self.assertEqual(len(self.kinds()), 2)

@@ -14,6 +14,7 @@ import time
 import unittest
 
 import harness
+from files import wait_for
 
 GPUPOOL = os.path.join(harness.ROOT, 'scripts', 'gpupool')
 
@@ -24,6 +25,7 @@ counts = {}
 def count(number, frame):
     name = signal.Signals(number).name
     counts[name] = counts.get(name, 0) + 1
+    print("got", name, flush=True)
 for name in "HUP INT QUIT TERM USR1 USR2 CONT WINCH".split():
     signal.signal(getattr(signal, "SIG" + name), count)
 print("ready", os.getpid(), flush=True)
@@ -304,11 +306,13 @@ class Preload(RunTest):
         self.assert_ok(result)
         self.assertNotIn(b'--sim', result.err)
         # A script by what it has loaded.
-        result = self.gpupool(
-            '--', sys.executable, '-c', 'import ctypes, time; ctypes.CDLL(%r);'
-            'time.sleep(0.5)' % os.path.join(self.build.sim,
-                                             'libcudart.so.13'),
-            env=self.env(LD_LIBRARY_PATH='/nowhere'))
+        path = os.path.join(self.build.sim, 'libcudart.so.13')
+        result = harness.patiently(
+            lambda seconds: self.gpupool(
+                '--', sys.executable, '-c', 'import ctypes, time; '
+                'ctypes.CDLL(%r); time.sleep(%f)' % (path, seconds),
+                env=self.env(LD_LIBRARY_PATH='/nowhere')),
+            lambda result: b'--sim' in result.err)
         self.assertIn(b'--sim', result.err)
 
     def test_library_missing(self):
@@ -321,7 +325,7 @@ class Preload(RunTest):
         path = os.path.join(self.dir, 'libgpupool.so')
         with open(path, 'w') as file:
             file.write('not a library')
-        result = self.gpupool('--', 'sleep', '20', lib=path)
+        result = self.gpupool('--', 'sleep', '250', lib=path)
         self.assert_ok(result, 125)
         self.assertIn(b'runs without gpupool', result.err)
 
@@ -387,14 +391,16 @@ class Proof(RunTest):
     """One line when the driver was loaded and nothing was intercepted."""
 
     LOAD = ('import ctypes, time; c = ctypes.CDLL("libcuda.so.1"); '
-            '%s; time.sleep(0.6)')
+            '%s; time.sleep(%f)')
 
-    def cuda(self, work, *before):
-        return self.gpupool('--sim', '--conf', 'quiet:True', '--', *before,
-                            sys.executable, '-c', self.LOAD % work)
+    def cuda(self, work, *before, good=lambda result: True):
+        return harness.patiently(
+            lambda seconds: self.gpupool(
+                '--sim', '--conf', 'quiet:True', '--', *before,
+                sys.executable, '-c', self.LOAD % (work, seconds)), good)
 
     def test_loaded_and_never_called(self):
-        result = self.cuda('pass')
+        result = self.cuda('pass', good=lambda result: result.err)
         self.assert_ok(result)
         self.assertRegex(result.err.decode(),
                          r'^gpupool: the program loaded libcuda\.so.*\n$')
@@ -444,7 +450,8 @@ class Proof(RunTest):
         clear = ['env', '-u', 'LD_PRELOAD']
         if self.build.sanitizer_runtime():
             clear = ['env', 'LD_PRELOAD=' + self.build.sanitizer_runtime()]
-        result = self.cuda('c.cuInit(0)', *clear)
+        result = self.cuda('c.cuInit(0)', *clear,
+                           good=lambda result: result.err)
         self.assert_ok(result)
         self.assertIn(b'without gpupool', result.err)
 
@@ -466,8 +473,9 @@ class Signals(RunTest):
         names = 'HUP INT QUIT TERM USR1 USR2 CONT WINCH'.split()
         for name in names:
             os.kill(proc.pid, getattr(signal, 'SIG' + name))
-            time.sleep(0.05)
-        out, err = proc.communicate(b'\n', timeout=30)
+            self.assertEqual(proc.stdout.readline().decode(),
+                             'got SIG%s\n' % name)
+        out, err = proc.communicate(b'\n', timeout=harness.LIMIT_S)
         self.assertEqual(out.decode().split(),
                          sorted('SIG%s=1' % name for name in names))
         self.assertEqual((proc.returncode, err), (0, b''))
@@ -479,32 +487,28 @@ class Signals(RunTest):
         self.assertTrue(self.wait_state(pid, 'T'))
         os.kill(proc.pid, signal.SIGCONT)
         self.assertTrue(self.wait_state(pid, 'S'))
-        self.assertIn(b'SIGCONT=1', proc.communicate(b'\n', timeout=30)[0])
+        out, _ = proc.communicate(b'\n', timeout=harness.LIMIT_S)
+        self.assertIn(b'SIGCONT=1', out)
 
     def wait_state(self, pid, state):
-        for _ in range(200):
+        def is_in_it():
             with open('/proc/%d/stat' % pid) as file:
-                if file.read().rsplit(')', 1)[1].split()[0] == state:
-                    return True
-            time.sleep(0.02)
-        return False
+                return file.read().rsplit(')', 1)[1].split()[0] == state
+        return wait_for(is_in_it)
 
     def test_killed_outright(self):
         """The program does not outlive a SIGKILL to gpupool run."""
         proc, pid = self.start()
         proc.kill()
-        proc.communicate(timeout=30)
-        for _ in range(200):
-            if not os.path.exists('/proc/%d/maps' % pid):
-                return
+        proc.communicate(timeout=harness.LIMIT_S)
+
+        def is_over():
             try:
                 with open('/proc/%d/stat' % pid) as file:
-                    if file.read().rsplit(')', 1)[1].split()[0] == 'Z':
-                        return
+                    return file.read().rsplit(')', 1)[1].split()[0] == 'Z'
             except OSError:
-                return
-            time.sleep(0.02)
-        self.fail('the program runs on')
+                return True
+        self.assertTrue(wait_for(is_over), 'the program runs on')
 
     def test_interrupt_key(self):
         """Ctrl-C reaches the program from the terminal, once."""
@@ -516,9 +520,9 @@ class Signals(RunTest):
         try:
             text = self.read_until(terminal, b'ready')
             os.write(terminal, b'\x03')
-            time.sleep(0.3)
+            text += self.read_until(terminal, b'got SIGINT')
             os.write(terminal, b'\n')
-            text += self.read_until(terminal, b'SIG')
+            text += self.read_until(terminal, b'SIGINT=')
             _, status = os.waitpid(pid, 0)
         finally:
             os.close(terminal)
@@ -527,7 +531,7 @@ class Signals(RunTest):
 
     def read_until(self, fd, word):
         text = b''
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not (word in text and text.endswith(b'\n')):
             self.assertLess(time.monotonic(), deadline, text)
             if select.select([fd], [], [], 1)[0]:

@@ -152,7 +152,7 @@ class Page(TopTest):
         proc = self.spawn('top', '-d', '0.1')
         proc.stdout.readline()
         proc.stdout.close()
-        self.assertEqual(proc.wait(20), 0)
+        self.assertEqual(proc.wait(120), 0)
         self.assertEqual(proc.stderr.read(), b'')
         proc.stdout = open(os.devnull, 'rb')
 

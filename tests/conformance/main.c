@@ -16,7 +16,7 @@
 
 #include "conformance.h"
 
-#define LIMIT_S 60 /* for a section */
+#define LIMIT_S 240 /* for a section */
 
 static const struct section *const all[] = {
 	sizes_sections,   errors_sections, context_sections, stream_sections,

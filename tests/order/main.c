@@ -25,7 +25,7 @@
 
 #include "tests/order/world.h"
 
-#define SEED_LIMIT_S 60
+#define SEED_LIMIT_S 240
 
 static struct {
 	unsigned long first, last;

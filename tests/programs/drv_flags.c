@@ -16,7 +16,7 @@
 
 #include <cuda.h>
 
-#define LIMIT_MS 10000
+#define LIMIT_MS 60000
 #define STREAMS  4
 #define KIB      ((size_t)1 << 10)
 #define MIB      ((size_t)1 << 20)

@@ -5,6 +5,8 @@
  *   alloc=BYTES  oom=BYTES  free=INDEX    cuMemAlloc, cuMemFree
  *   exit=N _exit=N abort=1                end so
  *   raise=SIG sleep=MS                    SIG to this process; wait
+ *   await=GLOB                            until there is such a file
+ *   ticks=N                               until gpupool's thread came by so often
  *   handler=plain|info|mask|ignore        install an own SIGUSR1 handler
  *   handled=1                             how often it ran, and as it should
  *   fork=exit|_exit|free|exec             a child that ends so; its status
@@ -19,7 +21,11 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
 #include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +35,10 @@
 
 #include <cuda.h>
 
+#include "stats/process_file.h"
+
 #define MAX_BLOCKS 1024
+#define LIMIT_MS   240000 /* for what is waited for */
 
 static CUdeviceptr blocks[MAX_BLOCKS];
 static int num_blocks;
@@ -84,6 +93,64 @@ static void sleep_ms(long ms)
 
 	while (nanosleep(&rest, &rest) && errno == EINTR)
 		;
+}
+
+static int is_there(const char *pattern)
+{
+	glob_t found;
+	int rc = glob(pattern, GLOB_PERIOD, NULL, &found);
+
+	globfree(&found);
+	return rc == 0;
+}
+
+static void await_file(const char *pattern)
+{
+	for (int ms = 0; !is_there(pattern); ms++) {
+		if (ms == LIMIT_MS) {
+			printf("there is no %s\n", pattern);
+			exit(1);
+		}
+		sleep_ms(1);
+	}
+}
+
+/* When gpupool's thread last came by: as others see it, in our file. */
+static uint64_t beat(void)
+{
+	const size_t at = offsetof(struct gp_file_head, beat_mono_ns);
+	uint64_t ns = 0;
+	char path[512];
+	glob_t found;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/gpupool/%d-*.gpupool",
+		 getenv("XDG_RUNTIME_DIR"), (int)getpid());
+	if (glob(path, 0, NULL, &found) == 0) {
+		fd = open(found.gl_pathv[0], O_RDONLY | O_CLOEXEC);
+		if (pread(fd, &ns, sizeof(ns), (off_t)at) != sizeof(ns))
+			ns = 0;
+		close(fd);
+	}
+	globfree(&found);
+	return ns;
+}
+
+static void await_ticks(long n)
+{
+	uint64_t before = beat();
+
+	for (int ms = 0; n > 0; ms++) {
+		uint64_t now = beat();
+
+		n -= now != before;
+		before = now;
+		if (ms == LIMIT_MS) {
+			printf("gpupool's thread does not run\n");
+			exit(1);
+		}
+		sleep_ms(1);
+	}
 }
 
 static int count_threads(void)
@@ -209,6 +276,10 @@ static int process_step(const char *step, const char *value)
 		printf("raise: %d\n", kill(getpid(), signal_number(value)));
 	else if (!strcmp(step, "sleep"))
 		sleep_ms(number);
+	else if (!strcmp(step, "await"))
+		await_file(value);
+	else if (!strcmp(step, "ticks"))
+		await_ticks(number);
 	else if (!strcmp(step, "handler"))
 		install(value);
 	else if (!strcmp(step, "handled"))
