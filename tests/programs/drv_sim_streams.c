@@ -3,8 +3,11 @@
  * behind what, what waits and what does not, durations, host functions,
  * values in memory.
  */
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdio.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/sim/simtest.h"
@@ -127,9 +130,13 @@ static void enter(void)
 	NEED(cuCtxSetCurrent(ctx));
 }
 
+static pid_t freeing_tid; /* atomic */
+
 static void *free_it(void *arg)
 {
 	enter();
+	__atomic_store_n(&freeing_tid, (pid_t)syscall(SYS_gettid),
+			 __ATOMIC_RELEASE);
 	IS(cuMemFree(*(CUdeviceptr *)arg), 0);
 	return NULL;
 }
@@ -140,6 +147,26 @@ static void *launch(void *arg)
 	NEED(sim_test_spin(other, 0));
 	__atomic_store_n((bool *)arg, true, __ATOMIC_RELEASE);
 	return NULL;
+}
+
+/* It waits, and not just for a moment. */
+static bool sleeps(pid_t tid)
+{
+	char path[64], state = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
+	for (int i = 0; i < 20; i++) {
+		usleep(1000);
+		file = fopen(path, "r");
+		if (!file || fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+			state = 0;
+		if (file)
+			fclose(file);
+		if (state != 'S')
+			return false;
+	}
+	return true;
 }
 
 /* While a free waits, another thread's launch waits with it. */
@@ -155,7 +182,8 @@ static void free_is_a_barrier(void)
 	NEED(pthread_create(&freeing, NULL, free_it, &p));
 	while (gpusim_calls("cuMemFree_v2") == calls)
 		usleep(1000);
-	usleep(50 * MS);
+	while (!sleeps(__atomic_load_n(&freeing_tid, __ATOMIC_ACQUIRE)))
+		;
 	NEED(pthread_create(&launching, NULL, launch, &launched));
 	usleep(50 * MS);
 	HOLDS(!__atomic_load_n(&launched, __ATOMIC_ACQUIRE));
