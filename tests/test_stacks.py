@@ -273,6 +273,19 @@ class Native(StacksTest):
             per_hour * growing[0]['growth_ns'] / 3600e9, 62 * MIB,
             delta=MIB)
 
+    def test_growth_from_samples(self):
+        """The line that leaks, and not the one that rises and falls."""
+        self.run_stacks('rt_stacks', 'grow',
+                        conf='stacks:sample,sample_bytes:256KiB')
+        growing = self.report()['growing_sites']
+        self.assertEqual(len(growing), 1, growing)
+        self.assertTrue(growing[0]['frames'][0]['function']
+                        .startswith('leak_here'), growing)
+        grown = (growing[0]['growth_bytes_per_hour']
+                 * growing[0]['growth_ns'] / 3600e9)
+        self.assertGreater(grown, 62 * MIB / 3)
+        self.assertLess(grown, 62 * MIB * 3)
+
     def test_outside_the_pool(self):
         leaks = self.leaks('leak', conf='stacks:all,backend:passthrough')
         self.assertEqual(sum(row['bytes'] for row in leaks), 40 * MIB)

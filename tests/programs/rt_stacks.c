@@ -8,7 +8,8 @@
  *   rt_stacks oom         asks for more than there is
  *   rt_stacks capture     frees all it has while a stream captures
  *   rt_stacks reset       the device is reset in between
- *   rt_stacks grow        leaks slowly for a second, beside a steady load
+ *   rt_stacks grow        leaks slowly for a second, beside a steady load and
+ *                         one that rises and falls
  */
 #include <errno.h>
 #include <pthread.h>
@@ -128,6 +129,17 @@ static void signals(void)
 		exit(1);
 }
 
+/* A tooth of a saw in every TEETH calls: one MiB more each, then all goes. */
+#define TEETH 60
+static __attribute__((noinline)) void saw(int i)
+{
+	static void *held[TEETH];
+
+	CHECK(cudaMalloc(&held[i % TEETH], MIB));
+	for (int k = 0; i % TEETH == TEETH - 1 && k < TEETH; k++)
+		CHECK(cudaFree(held[k]));
+}
+
 static void grow(void)
 {
 	const struct timespec nap = {.tv_nsec = 4000000};
@@ -136,6 +148,7 @@ static void grow(void)
 		void *p = leak_here(MIB), *q;
 
 		churn(5 * MIB);
+		saw(i);
 		if (i % 4)
 			CHECK(cudaFree(p));
 		CHECK(cudaMalloc(&q, 2 * MIB));
