@@ -20,6 +20,18 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Ends what hangs, and nothing else: also where all takes ten times as long.
 LIMIT_S = 300
 
+# What a launcher, a profiler or a person may have set, and that the library, the
+# simulated driver or the command would heed.
+FOREIGN = re.compile(
+    r'GPUPOOL_|LD_(PRELOAD|AUDIT)$|CUDA_(?!HOME$)|NV_|NSYS_|PYTORCH_|'
+    r'(LOCAL_)?RANK$|WORLD_SIZE$|SLURM_|OMPI_|PMI_')
+
+
+def own_environment():
+    """Ours without what is foreign to a test."""
+    return {k: v for k, v in os.environ.items() if not FOREIGN.match(k)}
+
+
 # What the test ran, as text, for who looks for the cause of its failure.
 # run.py empties it before each test and tells its end after a failed one.
 ran = []
@@ -183,10 +195,8 @@ class Build:
         return self._runtime
 
     def env(self, preload=True, conf='', sim='', **more):
-        """The environment of a test program. Whatever of ours the caller's
-        environment holds is taken out first."""
-        env = {k: v for k, v in os.environ.items()
-               if not k.startswith('GPUPOOL_') and k != 'LD_PRELOAD'}
+        """The environment of a test program."""
+        env = own_environment()
         env['LD_LIBRARY_PATH'] = self.sim
         # No program of a test is another one's neighbour, nor a person's.
         env['XDG_RUNTIME_DIR'] = scratch_dir()

@@ -300,7 +300,7 @@ class Control(CardTest):
                 'p = l.by_pid(%d)\n'
                 'for _ in range(25): assert l.ask(p, "trim").ok\n'
                 % (os.path.join(harness.ROOT, 'scripts'), proc.pid))
-        env = dict(os.environ, XDG_RUNTIME_DIR=self.xdg)
+        env = dict(harness.own_environment(), XDG_RUNTIME_DIR=self.xdg)
         askers = [subprocess.Popen([sys.executable, '-c', code], env=env)
                   for _ in range(8)]
         self.assertEqual([asker.wait() for asker in askers], [0] * 8)

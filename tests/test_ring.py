@@ -360,7 +360,7 @@ class Snapshot(FilesTest):
         done = subprocess.run(
             [sys.executable, os.path.join(harness.ROOT, 'scripts', 'gpupool'),
              'snapshot', path] + list(args), cwd=self.dir,
-            env=dict(os.environ, XDG_RUNTIME_DIR=self.xdg),
+            env=dict(harness.own_environment(), XDG_RUNTIME_DIR=self.xdg),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         return done.returncode, done.stdout, done.stderr.decode()
 

@@ -14,10 +14,10 @@ MIB = 1 << 20
 class VerbTest(FilesTest):
 
     def verb_env(self, **more):
-        env = {k: v for k, v in os.environ.items()
-               if not k.startswith(('GPUPOOL_', 'LC_', 'CUDA_', 'UCX_'))
-               and k not in ('LD_PRELOAD', 'LD_LIBRARY_PATH', 'LANG',
-                             'NO_COLOR', 'COLUMNS', 'LINES')}
+        env = {k: v for k, v in harness.own_environment().items()
+               if not k.startswith(('LC_', 'CUDA_', 'UCX_'))
+               and k not in ('LD_LIBRARY_PATH', 'LANG', 'NO_COLOR',
+                             'COLUMNS', 'LINES')}
         # nvidia-smi of the machine is no part of a test.
         env.update(XDG_RUNTIME_DIR=self.xdg, LC_ALL='C.UTF-8',
                    PATH=self.path_without('nvidia-smi'))
