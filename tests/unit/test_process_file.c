@@ -376,6 +376,102 @@ static void test_damaged_header(void **state)
 	close(dir);
 }
 
+/* ---- sweeping -------------------------------------------------------------------- */
+
+static void count_one(void *arg, int dir, const char *name)
+{
+	unsigned *files = arg;
+	struct gp_file_name parts;
+
+	(void)dir;
+	*files += gp_file_name_read(name, &parts);
+}
+
+static unsigned count_files(int dir)
+{
+	unsigned files = 0;
+
+	assert_int_equal(gp_runtime_dir_each(dir, 1000, count_one, &files), 0);
+	return files;
+}
+
+/* With that head, or empty. */
+static void make_file(int dir, uint32_t pid, uint64_t start,
+		      const struct gp_file_head *head)
+{
+	struct gp_file_name parts = {.pid = pid, .start = start};
+	char name[GP_FILE_NAME];
+	int fd;
+
+	gp_file_name_print(&parts, name);
+	fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	assert_true(fd >= 0);
+	if (head) {
+		assert_int_equal(write(fd, head, sizeof(*head)), sizeof(*head));
+		assert_int_equal(ftruncate(fd, (off_t)head->file_bytes), 0);
+	}
+	close(fd);
+}
+
+/* Files of processes whose number another one has now: a start does not look at
+ * them all, but a few starts do. */
+static void test_sweep_of_reused_numbers(void **state)
+{
+	struct gp_process_id self;
+	int dir = open_dir();
+	unsigned left;
+
+	(void)state;
+	gp_process_self(&self);
+	for (unsigned i = 1; i <= 40; i++)
+		make_file(dir, self.pid, self.start + i, NULL);
+	gp_runtime_dir_sweep(dir, &self, 0, UINT64_MAX);
+	left = count_files(dir);
+	assert_in_range(left, 21, 35);
+	for (int i = 0; i < 10; i++) {
+		self.pid++;
+		gp_runtime_dir_sweep(dir, &self, 0, UINT64_MAX);
+	}
+	assert_int_equal(count_files(dir), 1);
+	assert_int_equal(faccessat(dir, gp_file_own_name(), F_OK, 0), 0);
+	close(dir);
+}
+
+/* Of another pid namespace: whether its process runs cannot be told, so that it
+ * stays, and takes no other one's place. */
+static void test_sweep_from_elsewhere(void **state)
+{
+	static struct gp_file_head head;
+	static const uint32_t none = 0;
+	const size_t at = offsetof(struct gp_file_head, crc);
+	struct gp_process_id self;
+	const char *why;
+	int dir = open_dir();
+	int fd = gp_file_open(dir, gp_file_own_name(), &why);
+
+	(void)state;
+	gp_process_self(&self);
+	assert_int_equal(gp_file_read_head(fd, &head, &why), 0);
+	head.pid = INT32_MAX; /* nobody has it */
+	head.pid_ns++;
+	head.crc = gp_crc32(0, &head, at);
+	head.crc = gp_crc32(head.crc, &none, sizeof(none));
+	head.crc = gp_crc32(head.crc, (char *)&head + at + sizeof(none),
+			    offsetof(struct gp_file_head, state) - at -
+				    sizeof(none));
+	for (unsigned i = 1; i <= 3; i++) {
+		make_file(dir, INT32_MAX, i, &head);
+		make_file(dir, INT32_MAX - 1, i, NULL);
+	}
+	gp_runtime_dir_sweep(dir, &self, 2, UINT64_MAX);
+	assert_int_equal(count_files(dir), 1 + 3 + 2);
+	self.pid_ns = head.pid_ns; /* as they see it there */
+	gp_runtime_dir_sweep(dir, &self, 2, UINT64_MAX);
+	assert_int_equal(count_files(dir), 1 + 2);
+	close(fd);
+	close(dir);
+}
+
 static void test_crc(void **state)
 {
 	(void)state;
@@ -397,6 +493,8 @@ int main(void)
 		cmocka_unit_test(test_requests),
 		cmocka_unit_test(test_fork),
 		cmocka_unit_test(test_damaged_header),
+		cmocka_unit_test(test_sweep_of_reused_numbers),
+		cmocka_unit_test(test_sweep_from_elsewhere),
 		cmocka_unit_test(test_crc),
 	};
 
