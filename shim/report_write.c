@@ -202,7 +202,9 @@ static void fill_report(struct gp_report *report,
 	static struct gp_report_setting settings[MAX_SETTINGS];
 	ssize_t n;
 
-	memset(report, 0, offsetof(struct gp_report, pools));
+	/* Most processes write one: its pages are zero until then. */
+	if (report->pid)
+		memset(report, 0, offsetof(struct gp_report, pools));
 	report->reason = about->reason;
 	report->sequence = about->sequence;
 	report->pid = gp_owner_pid();

@@ -242,7 +242,8 @@ void gp_runtime_dir_sweep(int dir, const struct gp_process_id *self,
 	struct sweep sweep = {.self = self};
 	uint64_t kept = 0, sum = 0;
 
-	sweep.found = calloc(MAX_FOUND, sizeof(*sweep.found));
+	/* Not cleared: its pages are touched as far as they are needed. */
+	sweep.found = malloc(MAX_FOUND * sizeof(*sweep.found));
 	if (!sweep.found)
 		return;
 	gp_runtime_dir_each(dir, MAX_NAMES, look, &sweep);
