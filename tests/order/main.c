@@ -357,6 +357,7 @@ static void run_seed(unsigned long seed)
 	w.zero = set(conf, "zero_memory:True");
 	w.most = (8ull << 20) << draw(5);
 	w.tight = seed % 5 == 2;
+	w.alone = seed % 7 == 3 ? seed % 2 ? w.ops : w.ops / 2 : 0;
 	snprintf(settings, sizeof(settings),
 		 "schedule:%lu,memory:%lluMiB,context:16MiB%s%s", seed,
 		 w.tight ? (w.most >> 20) + 24 : 512ull,
