@@ -364,12 +364,14 @@ int gp_order_follow_newest(struct gp_order *order, struct gp_stream *stream)
 }
 
 /* [9] The stream gets behind the mark that is needed now. Under the lock. */
-static int join(struct gp_order *order, struct gp_stream *stream)
+static int join(struct gp_order *order, const struct gp_stream *stream,
+		uint64_t *joined)
 {
 	uint64_t need = __atomic_load_n(&order->need, __ATOMIC_ACQUIRE);
 	struct gp_mark *mark;
 	int rc;
 
+	*joined = stream->joined;
 	if (stream->joined >= need)
 		return 0;
 	if (__atomic_load_n(&order->done, __ATOMIC_ACQUIRE) < need) {
@@ -390,12 +392,21 @@ static int join(struct gp_order *order, struct gp_stream *stream)
 		if (mark && mark->number > need)
 			need = mark->number;
 	}
-	__atomic_store_n(&stream->joined, need, __ATOMIC_RELEASE);
+	*joined = need;
 	return 0;
 }
 
-/* The device could not be told to wait, so the host does. */
-static cold void wait_instead(struct gp_order *order)
+int gp_order_join(struct gp_order *order, struct gp_stream *stream,
+		  uint64_t *joined)
+{
+	int rc = 0;
+
+	if (gp_order_word(order) & GP_ORDER_PENDING && GP_HOLDS(SUBMIT_MARKS))
+		rc = gp_order_mark(order); /* [5] */
+	return rc ? rc : join(order, stream, joined);
+}
+
+cold void gp_order_wait_instead(struct gp_order *order)
 {
 	static int told;
 
@@ -409,16 +420,16 @@ cold void gp_order_submit_slow(struct gp_slot *slot)
 {
 	struct gp_stream *stream = slot->stream;
 	struct gp_order *order = stream->order;
-	int rc = 0;
+	uint64_t joined;
+	int rc;
 
 	gp_lock(&order->lock);
-	if (gp_order_word(order) & GP_ORDER_PENDING && GP_HOLDS(SUBMIT_MARKS))
-		rc = gp_order_mark(order); /* [5] */
+	rc = gp_order_join(order, stream, &joined);
 	if (!rc)
-		rc = join(order, stream);
+		__atomic_store_n(&stream->joined, joined, __ATOMIC_RELEASE);
 	gp_unlock(&order->lock);
 	if (__builtin_expect(rc != 0, 0))
-		wait_instead(order);
+		gp_order_wait_instead(order);
 }
 
 /* ---- what is known complete --------------------------------------------------------- */

@@ -224,25 +224,6 @@ static inline void gp_order_begin(struct gp_slot *slot)
 /* The end of one to a thread's default stream, which hands it to the anchor. */
 void gp_order_end_set_off(struct gp_slot *slot);
 
-static inline void gp_order_last(uint64_t *last, const struct gp_stream *stream)
-{
-	uint64_t joined = __atomic_load_n(&stream->joined, __ATOMIC_RELAXED);
-
-	if (__atomic_load_n(last, __ATOMIC_RELAXED) != joined)
-		__atomic_store_n(last, joined, __ATOMIC_RELAXED);
-}
-
-/* The submission is one of work; or of an event or a wait. */
-static inline void gp_order_works(struct gp_slot *slot)
-{
-	gp_order_last(&slot->stream->worked, slot->stream);
-}
-
-static inline void gp_order_touches(struct gp_slot *slot)
-{
-	gp_order_last(&slot->stream->touched, slot->stream);
-}
-
 /* Whether the program put nothing into the stream since the full free with
  * this stamp; for the legacy one nothing into any blocking one either. */
 bool gp_order_untouched(struct gp_order *order, uint64_t key, uint64_t stamp);
@@ -311,11 +292,12 @@ static inline uint64_t gp_order_joined(const struct gp_slot *slot)
 /* What the stream has goes to the anchor: it is about to be destroyed. */
 void gp_order_set_off(struct gp_order *order, struct gp_stream *stream);
 
-/* Around a call that may begin a capture in the stream, or draw it into one. The lock is held from seize to yield, so that nothing of ours is
- * put into a stream that captures; the call must not wait. `slot`: where the
- * call was begun as a submission, else NULL; it is ended here, and was none if
- * it was captured. True: the stream captures now. */
-void gp_order_seize(struct gp_order *order, struct gp_stream *stream);
+/* Around a call that may begin a capture in the stream, or draw it into one.
+ * The lock is held from seize to yield, so that nothing of ours is put into a
+ * stream that captures; the call must not wait. `slot`: of a call that is a
+ * submission unless it is captured, else NULL. True: the stream captures
+ * now. */
+void gp_order_seize(struct gp_stream *stream, struct gp_slot *slot);
 bool gp_order_yield(struct gp_stream *stream, struct gp_slot *slot);
 
 /* Does it capture? Asks the driver. Not of another thread's default stream. */

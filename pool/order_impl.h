@@ -30,6 +30,15 @@ static inline uint64_t gp_order_word(const struct gp_order *order)
  * mark covers what this one should have. */
 int gp_order_mark(struct gp_order *order);
 
+/* A submission to the stream: what is pending is marked, and the stream waits
+ * for the mark that is needed, *joined then. Under the lock. */
+int gp_order_join(struct gp_order *order, struct gp_stream *stream,
+		  uint64_t *joined);
+
+/* What could not be ordered on the device is waited for on the host. No lock
+ * is held. */
+void gp_order_wait_instead(struct gp_order *order);
+
 /* The stream waits, on the device, for the newest mark. Under the lock. */
 int gp_order_follow_newest(struct gp_order *order, struct gp_stream *stream);
 

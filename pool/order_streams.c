@@ -172,11 +172,32 @@ void gp_order_end_set_off(struct gp_slot *slot)
 
 /* ---- captures ---------------------------------------------------------------------- */
 
-void gp_order_seize(struct gp_order *order, struct gp_stream *stream)
+/* The call begins as a submission does, but `joined` is not raised yet: where
+ * it is captured, nothing came into the stream but waits of ours. [18] */
+static int begin(struct gp_order *order, struct gp_slot *slot)
 {
-	int rc;
+	struct gp_stream *stream = slot->stream;
+
+	if (GP_HOLDS(SUBMIT_JOINS))
+		__atomic_store_n(&slot->started, slot->started + 1,
+				 __ATOMIC_RELEASE);
+	stream->joining = stream->joined;
+	return gp_order_join(order, stream, &stream->joining);
+}
+
+void gp_order_seize(struct gp_stream *stream, struct gp_slot *slot)
+{
+	struct gp_order *order = stream->order;
+	int rc = 0;
 
 	gp_lock(&order->lock);
+	if (slot)
+		rc = begin(order, slot);
+	if (rc) {
+		gp_unlock(&order->lock);
+		gp_order_wait_instead(order);
+		gp_lock(&order->lock);
+	}
 	rc = move(order, stream, GP_HOLDS(CAPTURE_KEEPS_TAIL));
 	if (rc) {
 		gp_unlock(&order->lock);
@@ -205,7 +226,10 @@ bool gp_order_yield(struct gp_stream *stream, struct gp_slot *slot)
 		gp_order_count_end(slot);
 	if (slot && captures)
 		gp_slot_drain(slot, slot->finished);
-	else if (slot && stream->thread)
+	else if (slot)
+		__atomic_store_n(&stream->joined, stream->joining,
+				 __ATOMIC_RELEASE);
+	if (slot && !captures && stream->thread)
 		rc = move(order, stream, GP_HOLDS(THREADS_SET_OFF));
 	gp_unlock(&order->lock);
 	if (rc)
@@ -281,9 +305,9 @@ bool gp_order_untouched(struct gp_order *order, uint64_t key, uint64_t stamp)
 		if (!(s->key == key && s->thread == thread) &&
 		    !(key == GP_STREAM_LEGACY && s->blocking))
 			continue;
+		/* Whatever came since had to join that mark. */
 		untouched &=
-			__atomic_load_n(&s->worked, __ATOMIC_ACQUIRE) < stamp &&
-			__atomic_load_n(&s->touched, __ATOMIC_ACQUIRE) < stamp;
+			__atomic_load_n(&s->joined, __ATOMIC_ACQUIRE) < stamp;
 	}
 	gp_unlock(&order->lock);
 	return untouched;

@@ -40,11 +40,10 @@ struct gp_slot {
 
 struct gp_stream {
 	/* The mark that later work in it is ordered behind. Atomic; written
-	 * under the order's lock, after the waits were put. */
+	 * under the order's lock, after the waits were put, for a submission:
+	 * the program put nothing in since marks from here on were made. */
 	uint64_t joined;
-	/* `joined` when work came last, and when an event or a wait did.
-	 * Atomic. */
-	uint64_t worked, touched;
+	uint64_t joining; /* what a wait that may be captured joins; lock */
 	struct gp_order *order; /* constant */
 	uint64_t key;           /* constant while known */
 	uint64_t thread;        /* whose default stream it is, else 0 */

@@ -106,19 +106,26 @@ struct gp_slot *gp_follow_slot(CUstream stream)
 
 /* ---- submissions ----------------------------------------------------------------- */
 
-static inline void submit(struct gp_work *work)
+/* Who submits to the stream. NULL: nobody that is followed, or what comes is no
+ * work, as the stream captures. */
+static inline struct gp_slot *submitter(CUstream stream)
 {
-	struct gp_slot *slot = slot_of(work->stream);
+	struct gp_slot *slot = slot_of(stream);
 
-	if (!slot)
-		return;
-	if (__builtin_expect(
+	if (slot &&
+	    __builtin_expect(
 		    __atomic_load_n(&slot->stream->capturing, __ATOMIC_ACQUIRE),
 		    0) &&
 	    gp_order_captures(slot->stream))
-		return; /* work in a stream that captures is none */
-	work->slot = slot;
-	gp_order_begin(slot);
+		slot = NULL;
+	return slot;
+}
+
+static inline void submit(struct gp_work *work)
+{
+	work->slot = submitter(work->stream);
+	if (work->slot)
+		gp_order_begin(work->slot);
 }
 
 static inline void submitted(struct gp_work *work,
@@ -126,10 +133,6 @@ static inline void submitted(struct gp_work *work,
 {
 	struct gp_slot *slot = work->slot;
 
-	if (row->class != GP_WORK_EVENT_RECORD)
-		gp_order_works(slot);
-	else
-		gp_order_touches(slot);
 	gp_order_end(slot);
 	if (__builtin_expect((row->flags & GP_WORK_HOST) != 0, 0) &&
 	    rc == CUDA_SUCCESS)
@@ -139,16 +142,19 @@ static inline void submitted(struct gp_work *work,
 /* A wait may draw its stream into the capture that the event belongs to. */
 static void wait_begins(struct gp_work *work)
 {
-	submit(work);
-	if (!work->slot || !gp_capture_any())
+	if (!gp_capture_any()) {
+		submit(work);
+		return;
+	}
+	work->slot = submitter(work->stream);
+	if (!work->slot)
 		return;
 	work->proves = true;
-	gp_order_seize(work->slot->stream->order, work->slot->stream);
+	gp_order_seize(work->slot->stream, work->slot);
 }
 
 static void wait_ended(struct gp_work *work)
 {
-	gp_order_touches(work->slot);
 	if (work->proves)
 		gp_order_yield(work->slot->stream, work->slot);
 	else

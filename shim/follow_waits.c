@@ -236,7 +236,7 @@ struct gp_slot *gp_follow_capture(CUstream stream)
 
 	if (!slot)
 		return NULL;
-	gp_order_seize(slot->stream->order, slot->stream);
+	gp_order_seize(slot->stream, NULL);
 	return slot;
 }
 

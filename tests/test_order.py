@@ -52,8 +52,9 @@ class Order(harness.CudaTest):
         self.assert_ok(self.run_fuzz('--seeds', '1-100', conf=AUTO))
 
     def test_question_when_only_marks_are_left(self):
-        """Blocking streams hold an event that waits for the legacy one."""
-        for seed in ('7365', '8121'):
+        """Blocking streams hold an event that waits for the legacy one, and
+        streams that were drawn into a capture a wait that came before."""
+        for seed in ('7365', '8121', '504'):
             self.assert_ok(self.run_fuzz('--seeds', seed, '--ops', '2000',
                                          conf=AUTO))
 

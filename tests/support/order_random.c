@@ -306,7 +306,7 @@ static void capture(struct run *run)
 	}
 	if (run->captures || !run->program->turns)
 		return;
-	gp_order_seize(&run->order, slot->stream);
+	gp_order_seize(slot->stream, NULL);
 	om_capture(run->om, stream, true);
 	gp_order_yield(slot->stream, NULL);
 	run->streams[i].capturing = true;
