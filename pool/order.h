@@ -237,7 +237,7 @@ static inline void gp_order_count_end(struct gp_slot *slot)
 
 static inline void gp_order_end(struct gp_slot *slot)
 {
-	if (__builtin_expect(slot->stream->thread != 0, 0))
+	if (__builtin_expect(slot->set_off, 0))
 		gp_order_end_set_off(slot);
 	else
 		gp_order_count_end(slot);

@@ -43,9 +43,9 @@ struct gp_slot *gp_order_slot(struct gp_order *order, uint64_t key)
 	}
 	if (stream)
 		slot = gp_slot_get(&order->streams, stream, self);
-	if (stream &&
-	    gp_stream_find(&order->streams, GP_STREAM_LEGACY, 0))
-		gp_order_name(order, GP_STREAM_LEGACY); /* before it is needed */
+	if (stream && gp_stream_find(&order->streams, GP_STREAM_LEGACY, 0))
+		gp_order_name(order,
+			      GP_STREAM_LEGACY); /* before it is needed */
 	gp_unlock(&order->lock);
 	if (!slot)
 		gp_order_give_up(order);

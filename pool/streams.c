@@ -162,8 +162,10 @@ struct gp_slot *gp_slot_get(struct gp_streams *streams,
 	if (gp_objects_reserve(&streams->slots, 1))
 		return NULL;
 	slot = gp_objects_get(&streams->slots);
-	*slot = (struct gp_slot){
-		.stream = stream, .next = stream->slots, .owner = thread};
+	*slot = (struct gp_slot){.stream = stream,
+				 .set_off = stream->thread != 0,
+				 .next = stream->slots,
+				 .owner = thread};
 	__atomic_store_n(&stream->slots, slot, __ATOMIC_RELEASE);
 	return slot;
 }

@@ -31,6 +31,7 @@ struct gp_slot {
 	/* Submissions begun and returned. Atomic; only the owner writes. */
 	uint64_t started, finished;
 	uint64_t drained; /* the first so many are over; atomic maximum */
+	bool set_off;     /* of a thread's default stream; constant */
 	struct gp_stream *stream; /* constant while the stream is known */
 	struct gp_slot *next;     /* of the stream; constant once published */
 	uint64_t owner;           /* thread; order's lock */

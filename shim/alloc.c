@@ -325,7 +325,7 @@ static CUresult free_async(free_async_fn *real, CUdeviceptr address,
 {
 	struct gp_pool *pool = gp_pool_of(address);
 	struct gp_foreign entry;
-	struct gp_work work;
+	struct gp_slot *slot;
 	bool known;
 	CUresult rc;
 
@@ -337,9 +337,9 @@ static CUresult free_async(free_async_fn *real, CUdeviceptr address,
 		return rc;
 	}
 	known = gp_take_out(address, &entry);
-	gp_work_begin(&work, id, stream, NULL, NULL);
+	slot = gp_work_submit(stream, gp_work_rows[id].default_stream);
 	rc = real(address, stream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	gp_take_freed(known, address, &entry, rc);
 	return rc;
 }

@@ -34,6 +34,7 @@ static struct gp_context *contexts[MAX_CONTEXTS];
 static size_t num_contexts;
 static CUcontext created[MAX_CREATED];
 static size_t num_created;
+static bool any_created; /* ever; atomic */
 /* What destroyed pools had done. Guarded by lock. */
 static struct gp_report_pool retired[MAX_CONTEXTS];
 static size_t num_retired;
@@ -234,8 +235,30 @@ struct gp_context *gp_context_of_pool(const struct gp_pool *pool)
 	return found;
 }
 
+/*
+ * Which context is current is the driver's to say, and it is asked, but for
+ * launches, where that would cost most. Contexts come from three places. The
+ * primary one of a device: with one device there is one. cuCtxCreate and its
+ * versions: they are stood in for, and tell before the program has the handle.
+ * Others (of graphics, green ones): they have no pool, so what is submitted
+ * there is nobody's work. Counted as that of the primary context's stream it
+ * does no harm, as more work counts there than there is; what waits prove is
+ * asked about as ever.
+ */
+bool gp_context_alone(void)
+{
+	static int devices; /* atomic; 0: not asked yet */
+	int n = __atomic_load_n(&devices, __ATOMIC_RELAXED);
+
+	if (!n && gp_real()->cuDeviceGetCount(&n) == CUDA_SUCCESS)
+		__atomic_store_n(&devices, n, __ATOMIC_RELAXED);
+	return n == 1 && !__atomic_load_n(&any_created, __ATOMIC_ACQUIRE);
+}
+
 void gp_context_created(CUcontext context)
 {
+	__atomic_store_n(&any_created, true, __ATOMIC_RELEASE);
+	gp_follow_expire();
 	pthread_mutex_lock(&lock);
 	if (!was_created(context) && num_created < MAX_CREATED)
 		created[num_created++] = context;

@@ -68,6 +68,12 @@ void gp_context_reset_peak(void);
 /* What the pools on the device, or on any (-1), have cached, bytes. */
 uint64_t gp_context_cached(CUdevice device);
 
+/* A submission to the legacy stream on this thread, in whatever context, can
+ * only concern the pool of the one that was current there a moment ago: there
+ * is one device, and no context but its primary one was made. Stays so until
+ * gp_follow_expire() is called. Thread-safe; cheap enough for cold paths. */
+bool gp_context_alone(void);
+
 /* Did the program make it itself (is it no primary context)? */
 bool gp_context_was_created(CUcontext context);
 

@@ -24,6 +24,17 @@ static __thread struct recent {
 	struct gp_slot *slot;
 } recent[RECENT];
 
+/*
+ * The same of streams about which a submission has nothing to ask: they do not
+ * capture, and are no thread's default stream. The legacy one only while the
+ * current context cannot be another that has a pool.
+ */
+static __thread struct direct {
+	CUstream stream;
+	struct gp_slot *slot;
+	unsigned generation;
+} direct[RECENT];
+
 unsigned gp_follow_generation(void)
 {
 	return __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
@@ -63,9 +74,9 @@ struct gp_order *gp_follow_order(const struct gp_context *context)
 	return gp_order_is(order, GP_ORDER_SYNC) ? NULL : order;
 }
 
-static struct recent *place(CUstream stream)
+static inline unsigned place(CUstream stream)
 {
-	return &recent[(uintptr_t)stream * 0x9e3779b97f4a7c15ull >> 60];
+	return (unsigned)((uintptr_t)stream * 0x9e3779b97f4a7c15ull >> 60);
 }
 
 static cold struct gp_slot *find(CUstream stream, CUcontext context)
@@ -77,7 +88,7 @@ static cold struct gp_slot *find(CUstream stream, CUcontext context)
 	if (!gp_active())
 		return NULL;
 	order = gp_follow_order(context_of(stream));
-	r = place(stream);
+	r = &recent[place(stream)];
 	r->slot = order ? gp_order_slot(order, (uintptr_t)stream) : NULL;
 	r->stream = stream;
 	r->context = context;
@@ -87,7 +98,7 @@ static cold struct gp_slot *find(CUstream stream, CUcontext context)
 
 static inline struct gp_slot *slot_of(CUstream stream)
 {
-	struct recent *r = place(stream);
+	struct recent *r = &recent[place(stream)];
 	CUcontext context = NULL;
 
 	if (is_default(stream) &&
@@ -108,34 +119,49 @@ struct gp_slot *gp_follow_slot(CUstream stream)
 
 /* Who submits to the stream. NULL: nobody that is followed, or what comes is no
  * work, as the stream captures. */
-static inline struct gp_slot *submitter(CUstream stream)
+static struct gp_slot *submitter(CUstream stream)
 {
+	unsigned now = gp_follow_generation();
+	struct direct *d = &direct[place(stream)];
 	struct gp_slot *slot = slot_of(stream);
 
-	if (slot &&
-	    __builtin_expect(
-		    __atomic_load_n(&slot->stream->capturing, __ATOMIC_ACQUIRE),
-		    0) &&
+	if (!slot)
+		return NULL;
+	if (__atomic_load_n(&slot->stream->capturing, __ATOMIC_ACQUIRE) &&
 	    gp_order_captures(slot->stream))
-		slot = NULL;
+		return NULL;
+	if (!slot->set_off && (!is_default(stream) || gp_context_alone()))
+		*d = (struct direct){stream, slot, now};
 	return slot;
 }
 
-static inline void submit(struct gp_work *work)
+static cold struct gp_slot *submit_slowly(CUstream stream)
 {
-	work->slot = submitter(work->stream);
-	if (work->slot)
-		gp_order_begin(work->slot);
+	struct gp_slot *slot = NULL;
+
+	if (__atomic_load_n(&gp_work_on, __ATOMIC_RELAXED))
+		slot = submitter(stream);
+	if (slot)
+		gp_order_begin(slot);
+	return slot;
 }
 
-static inline void submitted(struct gp_work *work,
-			     const struct gp_work_row *row, CUresult rc)
+struct gp_slot *gp_follow_submit(CUstream stream)
 {
-	struct gp_slot *slot = work->slot;
+	const struct direct *d = &direct[place(stream)];
+	struct gp_slot *slot = d->slot;
 
+	if (!likely(d->stream == stream &&
+		    d->generation == gp_follow_generation()))
+		return submit_slowly(stream);
+	gp_order_begin(slot);
+	return slot;
+}
+
+void gp_follow_shown(struct gp_slot *slot, CUresult rc)
+{
 	gp_order_end(slot);
-	if (__builtin_expect((row->flags & GP_WORK_HOST) != 0, 0) &&
-	    rc == CUDA_SUCCESS)
+	if (rc == CUDA_SUCCESS)
 		gp_order_shows(slot);
 }
 
@@ -143,7 +169,7 @@ static inline void submitted(struct gp_work *work,
 static void wait_begins(struct gp_work *work)
 {
 	if (!gp_capture_any()) {
-		submit(work);
+		work->slot = gp_follow_submit(work->stream);
 		return;
 	}
 	work->slot = submitter(work->stream);
@@ -155,22 +181,21 @@ static void wait_begins(struct gp_work *work)
 
 static void wait_ended(struct gp_work *work)
 {
-	if (work->proves)
-		gp_order_yield(work->slot->stream, work->slot);
-	else
+	if (!work->proves)
 		gp_order_end(work->slot);
+	else if (gp_order_yield(work->slot->stream, work->slot))
+		gp_follow_expire();
 }
 
-static __attribute__((noinline)) void begin_other(struct gp_work *work,
-						  const struct gp_work_row *row)
+void gp_follow_begin(struct gp_work *work, const struct gp_work_row *row)
 {
 	switch (row->class) {
 	case GP_WORK_SYNC_SET:
 	case GP_WORK_EVENT_RECORD:
-		submit(work);
+		work->slot = gp_follow_submit(work->stream);
 		break;
 	case GP_WORK_SYNC_COPY:
-		submit(work);
+		work->slot = gp_follow_submit(work->stream);
 		gp_follow_wait_begins(work, row);
 		break;
 	case GP_WORK_STREAM_WAIT:
@@ -181,44 +206,28 @@ static __attribute__((noinline)) void begin_other(struct gp_work *work,
 	}
 }
 
-static __attribute__((noinline)) void
-end_other(struct gp_work *work, const struct gp_work_row *row, CUresult rc)
+void gp_follow_end(struct gp_work *work, const struct gp_work_row *row,
+		   CUresult rc)
 {
-	if (row->class == GP_WORK_EVENT_RECORD)
-		gp_follow_recorded(work, rc);
 	switch (row->class) {
-	case GP_WORK_SYNC_SET:
 	case GP_WORK_EVENT_RECORD:
+		gp_follow_recorded(work, rc);
+		gp_work_submitted(work->slot);
+		break;
+	case GP_WORK_SYNC_SET:
+		gp_work_submitted(work->slot);
+		break;
 	case GP_WORK_SYNC_COPY:
-		if (work->slot)
-			submitted(work, row, rc);
+		gp_work_submitted(work->slot);
+		gp_follow_wait_ended(work, row, rc);
 		break;
 	case GP_WORK_STREAM_WAIT:
 		if (work->slot)
 			wait_ended(work);
-		return;
-	default:
 		break;
+	default:
+		gp_follow_wait_ended(work, row, rc);
 	}
-	gp_follow_wait_ended(work, row, rc);
-}
-
-/* Launches and asynchronous copies go straight through. */
-void gp_follow_begin(struct gp_work *work, const struct gp_work_row *row)
-{
-	if (likely(row->class <= GP_WORK_GRAPH))
-		submit(work);
-	else
-		begin_other(work, row);
-}
-
-void gp_follow_end(struct gp_work *work, const struct gp_work_row *row,
-		   CUresult rc)
-{
-	if (!likely(row->class <= GP_WORK_GRAPH))
-		end_other(work, row, rc);
-	else if (work->slot)
-		submitted(work, row, rc);
 }
 
 #ifdef GP_MUTATIONS

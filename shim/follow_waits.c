@@ -242,8 +242,8 @@ struct gp_slot *gp_follow_capture(CUstream stream)
 
 void gp_follow_captured(struct gp_slot *slot)
 {
-	if (slot)
-		gp_order_yield(slot->stream, NULL);
+	if (slot && gp_order_yield(slot->stream, NULL))
+		gp_follow_expire();
 }
 
 void gp_follow_capture_ended(CUstream stream)

@@ -22,17 +22,17 @@ static CUresult allocate(alloc_fn *real, CUdeviceptr *address, size_t bytes,
 			 CUstream stream, enum gp_work_id id)
 {
 	struct gp_async async;
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (!gp_async_begin(&async, NULL, bytes, named(stream, id),
 			    "cuMemAllocAsync"))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	gp_work_begin(&work, id, stream, NULL, NULL);
+	slot = gp_work_submit(stream, gp_work_rows[id].default_stream);
 	rc = real(address, bytes, stream);
 	if (gp_room_made(rc))
 		rc = real(address, bytes, stream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return gp_async_end(&async, rc, rc == CUDA_SUCCESS ? *address : 0);
 }
 
@@ -41,17 +41,17 @@ static CUresult allocate_from(alloc_from_fn *real, CUdeviceptr *address,
 			      enum gp_work_id id)
 {
 	struct gp_async async;
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (!gp_async_begin(&async, pool, bytes, named(stream, id),
 			    "cuMemAllocFromPoolAsync"))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	gp_work_begin(&work, id, stream, NULL, NULL);
+	slot = gp_work_submit(stream, gp_work_rows[id].default_stream);
 	rc = real(address, bytes, pool, stream);
 	if (gp_room_made(rc))
 		rc = real(address, bytes, pool, stream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return gp_async_end(&async, rc, rc == CUDA_SUCCESS ? *address : 0);
 }
 

@@ -1,12 +1,14 @@
 /*
  * The door through which gpupool sees the program's work: every launch, copy,
- * set, record, wait and synchronisation passes gp_work_begin() before the
- * driver gets it and gp_work_end() after it answered.
+ * set, record, wait and synchronisation passes here before the driver gets it
+ * and after it answered. What only puts work into a stream, a launch above all,
+ * goes by the short way, gp_work_submit() and gp_work_submitted(); all else by
+ * gp_work_begin() and gp_work_end().
  *
  * work.def, made from cuda.h, says which entry points these are and what each
- * one is; the bodies in work_hooks.c do nothing but call these two and the
- * driver. What is to happen with the work stands behind gp_work_enter() and
- * gp_work_leave(), which nothing reaches while gp_work_on is 0.
+ * one is; the bodies in work_hooks.c do nothing but call these and the driver.
+ * What is to happen with the work stands in follow.h, which nothing reaches
+ * while gp_work_on is 0.
  *
  * CUDA calls come from any thread, also from several at once into one stream,
  * and nest: a host function that the driver runs inside a call may call again.
@@ -15,14 +17,15 @@
 #ifndef GP_SHIM_WORK_H
 #define GP_SHIM_WORK_H
 
+#include "pool/order.h"
 #include "shim/hooks.h"
 
 /* What a call does. "The stream" and "the event" are those of struct gp_work,
  * "object" its object. */
 enum gp_work_class {
 	GP_WORK_SUBMIT,       /* puts work into the stream and returns */
-	GP_WORK_GRAPH,        /* likewise, a CUgraphExec (object); after it
-				  comes what is not just that */
+	GP_WORK_GRAPH,        /* likewise, a graph; after it comes what is
+				  not just that */
 	GP_WORK_SYNC_COPY,    /* a copy without a stream: in the default one */
 	GP_WORK_SYNC_SET,     /* a set without a stream: likewise */
 	GP_WORK_EVENT_RECORD, /* the event behind what is in the stream */
@@ -100,9 +103,32 @@ void gp_work_enter(struct gp_work *work, enum gp_work_id id, CUstream stream,
 		   void *object, CUevent event);
 void gp_work_leave(struct gp_work *work, CUresult rc);
 
-/* Watched calls of one class so far, of all threads. Thread-safe; exact once
- * the threads that count are done. */
-uint64_t gp_work_calls(enum gp_work_class class);
+/* Out of line, of classes SUBMIT and GRAPH: who submits to the stream, as the
+ * driver takes it. NULL: that is not followed. */
+struct gp_slot *gp_follow_submit(CUstream stream);
+/* After a call with GP_WORK_HOST; not NULL. */
+void gp_follow_shown(struct gp_slot *slot, CUresult rc);
+
+/* `stream` as the program gave it; NULL means `otherwise`. */
+static inline struct gp_slot *gp_work_submit(CUstream stream,
+					     CUstream otherwise)
+{
+	return gp_follow_submit(stream ? stream : otherwise);
+}
+
+/* After the driver answered, whatever that was. */
+static inline void gp_work_submitted(struct gp_slot *slot)
+{
+	if (__builtin_expect(slot != NULL, 1))
+		gp_order_end(slot);
+}
+
+/* The same where the host may see what the call does. */
+static inline void gp_work_shown(struct gp_slot *slot, CUresult rc)
+{
+	if (__builtin_expect(slot != NULL, 1))
+		gp_follow_shown(slot, rc);
+}
 
 /* `stream` as the program gave it. */
 static inline void gp_work_begin(struct gp_work *work, enum gp_work_id id,

@@ -193,73 +193,70 @@ CUresult cuEventSynchronize(CUevent hEvent)
 
 CUresult cuGraphLaunch(CUgraphExec hGraph, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuGraphLaunch, hStream, hGraph, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuGraphLaunch(hGraph, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuGraphLaunch(hGraph, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	gp_graph_launched(rc);
 	return rc;
 }
 
 CUresult cuGraphLaunch_ptsz(CUgraphExec hGraphExec, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuGraphLaunch_ptsz, hStream, hGraphExec,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuGraphLaunch_ptsz(hGraphExec, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuGraphLaunch_ptsz(hGraphExec, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	gp_graph_launched(rc);
 	return rc;
 }
 
 CUresult cuGraphUpload(CUgraphExec hGraph, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuGraphUpload, hStream, NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuGraphUpload(hGraph, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuGraphUpload(hGraph, hStream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
 CUresult cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuGraphUpload_ptsz, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuGraphUpload_ptsz(hGraphExec, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuGraphUpload_ptsz(hGraphExec, hStream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
 CUresult cuGraphicsMapResources(unsigned int count,
 				CUgraphicsResource *resources, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuGraphicsMapResources, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuGraphicsMapResources(count, resources, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuGraphicsMapResources(count, resources,
 						       hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -267,16 +264,15 @@ CUresult cuGraphicsMapResources_ptsz(unsigned int count,
 				     CUgraphicsResource *resources,
 				     CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuGraphicsMapResources_ptsz, hStream,
-		      NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuGraphicsMapResources_ptsz(count, resources, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuGraphicsMapResources_ptsz(count, resources,
 							    hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -284,16 +280,15 @@ CUresult cuGraphicsUnmapResources(unsigned int count,
 				  CUgraphicsResource *resources,
 				  CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuGraphicsUnmapResources, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuGraphicsUnmapResources(count, resources, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuGraphicsUnmapResources(count, resources,
 							 hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -301,17 +296,16 @@ CUresult cuGraphicsUnmapResources_ptsz(unsigned int count,
 				       CUgraphicsResource *resources,
 				       CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuGraphicsUnmapResources_ptsz, hStream,
-		      NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuGraphicsUnmapResources_ptsz(count, resources,
 						      hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuGraphicsUnmapResources_ptsz(count, resources,
 							      hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -378,14 +372,14 @@ CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
 
 CUresult cuLaunch(CUfunction f)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuLaunch, NULL, NULL, NULL);
+	slot = gp_work_submit(NULL, CU_STREAM_LEGACY);
 	rc = gp_real()->cuLaunch(f);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuLaunch(f);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
@@ -397,11 +391,10 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX,
 				   unsigned int sharedMemBytes,
 				   CUstream hStream, void **kernelParams)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuLaunchCooperativeKernel, hStream,
-		      NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuLaunchCooperativeKernel(f, gridDimX, gridDimY,
 						  gridDimZ, blockDimX,
 						  blockDimY, blockDimZ,
@@ -414,7 +407,7 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX,
 							  sharedMemBytes,
 							  hStream,
 							  kernelParams);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
@@ -427,11 +420,10 @@ CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gridDimX,
 					unsigned int sharedMemBytes,
 					CUstream hStream, void **kernelParams)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuLaunchCooperativeKernel_ptsz, hStream,
-		      NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuLaunchCooperativeKernel_ptsz(f, gridDimX, gridDimY,
 						       gridDimZ, blockDimX,
 						       blockDimY, blockDimZ,
@@ -447,62 +439,61 @@ CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gridDimX,
 							       sharedMemBytes,
 							       hStream,
 							       kernelParams);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
 CUresult cuLaunchGrid(CUfunction f, int grid_width, int grid_height)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuLaunchGrid, NULL, NULL, NULL);
+	slot = gp_work_submit(NULL, CU_STREAM_LEGACY);
 	rc = gp_real()->cuLaunchGrid(f, grid_width, grid_height);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuLaunchGrid(f, grid_width, grid_height);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
 CUresult cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height,
 			   CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuLaunchGridAsync, hStream, NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuLaunchGridAsync(f, grid_width, grid_height, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuLaunchGridAsync(f, grid_width, grid_height,
 						  hStream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
 CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuLaunchHostFunc, hStream, NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuLaunchHostFunc(hStream, fn, userData);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuLaunchHostFunc(hStream, fn, userData);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
 CUresult cuLaunchHostFunc_ptsz(CUstream hStream, CUhostFn fn, void *userData)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuLaunchHostFunc_ptsz, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuLaunchHostFunc_ptsz(hStream, fn, userData);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuLaunchHostFunc_ptsz(hStream, fn, userData);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -512,10 +503,10 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX,
 			unsigned int blockDimZ, unsigned int sharedMemBytes,
 			CUstream hStream, void **kernelParams, void **extra)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuLaunchKernel, hStream, NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ,
 				       blockDimX, blockDimY, blockDimZ,
 				       sharedMemBytes, hStream, kernelParams,
@@ -525,39 +516,39 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX,
 					       blockDimX, blockDimY, blockDimZ,
 					       sharedMemBytes, hStream,
 					       kernelParams, extra);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f,
 			  void **kernelParams, void **extra)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuLaunchKernelEx,
-		      config ? config->hStream : NULL, NULL, NULL);
+	slot = gp_work_submit(config ? config->hStream : NULL,
+			      CU_STREAM_LEGACY);
 	rc = gp_real()->cuLaunchKernelEx(config, f, kernelParams, extra);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuLaunchKernelEx(config, f, kernelParams,
 						 extra);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
 CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f,
 			       void **kernelParams, void **extra)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuLaunchKernelEx_ptsz,
-		      config ? config->hStream : NULL, NULL, NULL);
+	slot = gp_work_submit(config ? config->hStream : NULL,
+			      CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuLaunchKernelEx_ptsz(config, f, kernelParams, extra);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuLaunchKernelEx_ptsz(config, f, kernelParams,
 						      extra);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
@@ -568,11 +559,10 @@ CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gridDimX,
 			     unsigned int sharedMemBytes, CUstream hStream,
 			     void **kernelParams, void **extra)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuLaunchKernel_ptsz, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuLaunchKernel_ptsz(f, gridDimX, gridDimY, gridDimZ,
 					    blockDimX, blockDimY, blockDimZ,
 					    sharedMemBytes, hStream,
@@ -583,7 +573,7 @@ CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gridDimX,
 						    blockDimY, blockDimZ,
 						    sharedMemBytes, hStream,
 						    kernelParams, extra);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
@@ -592,18 +582,17 @@ CUresult cuMemBatchDecompressAsync(CUmemDecompressParams *paramsArray,
 				   size_t count, unsigned int flags,
 				   size_t *errorIndex, CUstream stream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemBatchDecompressAsync, stream, NULL,
-		      NULL);
+	slot = gp_work_submit(stream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemBatchDecompressAsync(paramsArray, count, flags,
 						  errorIndex, stream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemBatchDecompressAsync(paramsArray, count,
 							  flags, errorIndex,
 							  stream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
@@ -611,11 +600,10 @@ CUresult cuMemBatchDecompressAsync_ptsz(CUmemDecompressParams *paramsArray,
 					size_t count, unsigned int flags,
 					size_t *errorIndex, CUstream stream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemBatchDecompressAsync_ptsz, stream,
-		      NULL, NULL);
+	slot = gp_work_submit(stream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemBatchDecompressAsync_ptsz(paramsArray, count,
 						       flags, errorIndex,
 						       stream);
@@ -624,7 +612,7 @@ CUresult cuMemBatchDecompressAsync_ptsz(CUmemDecompressParams *paramsArray,
 							       count, flags,
 							       errorIndex,
 							       stream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 #endif
@@ -638,11 +626,10 @@ CUresult cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes,
 					   unsigned long long flags,
 					   CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemDiscardAndPrefetchBatchAsync,
-		      hStream, NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemDiscardAndPrefetchBatchAsync(dptrs, sizes, count,
 							  prefetchLocs,
 							  prefetchLocIdxs,
@@ -652,7 +639,7 @@ CUresult cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes,
 		rc = gp_real()->cuMemDiscardAndPrefetchBatchAsync(
 			dptrs, sizes, count, prefetchLocs, prefetchLocIdxs,
 			numPrefetchLocs, flags, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -664,11 +651,10 @@ CUresult cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs,
 						unsigned long long flags,
 						CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemDiscardAndPrefetchBatchAsync_ptsz,
-		      hStream, NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemDiscardAndPrefetchBatchAsync_ptsz(dptrs, sizes,
 							       count,
 							       prefetchLocs,
@@ -679,24 +665,23 @@ CUresult cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs,
 		rc = gp_real()->cuMemDiscardAndPrefetchBatchAsync_ptsz(
 			dptrs, sizes, count, prefetchLocs, prefetchLocIdxs,
 			numPrefetchLocs, flags, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
 CUresult cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count,
 				unsigned long long flags, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemDiscardBatchAsync, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemDiscardBatchAsync(dptrs, sizes, count, flags,
 					       hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemDiscardBatchAsync(dptrs, sizes, count,
 						       flags, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -704,17 +689,16 @@ CUresult cuMemDiscardBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes,
 				     size_t count, unsigned long long flags,
 				     CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemDiscardBatchAsync_ptsz, hStream,
-		      NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemDiscardBatchAsync_ptsz(dptrs, sizes, count, flags,
 						    hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemDiscardBatchAsync_ptsz(dptrs, sizes, count,
 							    flags, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 #endif
@@ -722,64 +706,60 @@ CUresult cuMemDiscardBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes,
 CUresult cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, unsigned int count,
 			    CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemMapArrayAsync, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemMapArrayAsync(mapInfoList, count, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemMapArrayAsync(mapInfoList, count, hStream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
 CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo *mapInfoList,
 				 unsigned int count, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemMapArrayAsync_ptsz, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemMapArrayAsync_ptsz(mapInfoList, count, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemMapArrayAsync_ptsz(mapInfoList, count,
 							hStream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
 CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count,
 			    CUdevice dstDevice, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemPrefetchAsync, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemPrefetchAsync(devPtr, count, dstDevice, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemPrefetchAsync(devPtr, count, dstDevice,
 						   hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
 CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr devPtr, size_t count,
 				 CUdevice dstDevice, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemPrefetchAsync_ptsz, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemPrefetchAsync_ptsz(devPtr, count, dstDevice,
 						hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemPrefetchAsync_ptsz(devPtr, count,
 							dstDevice, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -788,17 +768,16 @@ CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count,
 			       CUmemLocation location, unsigned int flags,
 			       CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemPrefetchAsync_v2, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemPrefetchAsync_v2(devPtr, count, location, flags,
 					      hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemPrefetchAsync_v2(devPtr, count, location,
 						      flags, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -806,18 +785,17 @@ CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr devPtr, size_t count,
 				    CUmemLocation location, unsigned int flags,
 				    CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemPrefetchAsync_v2_ptsz, hStream,
-		      NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemPrefetchAsync_v2_ptsz(devPtr, count, location,
 						   flags, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemPrefetchAsync_v2_ptsz(devPtr, count,
 							   location, flags,
 							   hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 #endif
@@ -829,11 +807,10 @@ CUresult cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes,
 				 size_t numPrefetchLocs,
 				 unsigned long long flags, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemPrefetchBatchAsync, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemPrefetchBatchAsync(dptrs, sizes, count,
 						prefetchLocs, prefetchLocIdxs,
 						numPrefetchLocs, flags,
@@ -844,7 +821,7 @@ CUresult cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes,
 							prefetchLocIdxs,
 							numPrefetchLocs, flags,
 							hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -855,11 +832,10 @@ CUresult cuMemPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes,
 				      unsigned long long flags,
 				      CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemPrefetchBatchAsync_ptsz, hStream,
-		      NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemPrefetchBatchAsync_ptsz(dptrs, sizes, count,
 						     prefetchLocs,
 						     prefetchLocIdxs,
@@ -872,7 +848,7 @@ CUresult cuMemPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes,
 							     prefetchLocIdxs,
 							     numPrefetchLocs,
 							     flags, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 #endif
@@ -908,46 +884,44 @@ CUresult cuMemcpy2D(const CUDA_MEMCPY2D_v1 *pCopy)
 
 CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D_v1 *pCopy, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpy2DAsync, hStream, NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpy2DAsync(pCopy, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpy2DAsync(pCopy, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
 CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_2d(pCopy))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpy2DAsync_v2, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpy2DAsync_v2(pCopy, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpy2DAsync_v2(pCopy, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
 CUresult cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_2d(pCopy))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpy2DAsync_v2_ptsz, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemcpy2DAsync_v2_ptsz(pCopy, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpy2DAsync_v2_ptsz(pCopy, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -1041,46 +1015,44 @@ CUresult cuMemcpy3D(const CUDA_MEMCPY3D_v1 *pCopy)
 
 CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D_v1 *pCopy, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3DAsync, hStream, NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpy3DAsync(pCopy, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpy3DAsync(pCopy, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
 CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_3d(pCopy))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3DAsync_v2, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpy3DAsync_v2(pCopy, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpy3DAsync_v2(pCopy, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
 CUresult cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_3d(pCopy))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3DAsync_v2_ptsz, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemcpy3DAsync_v2_ptsz(pCopy, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpy3DAsync_v2_ptsz(pCopy, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -1089,17 +1061,16 @@ CUresult cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
 			      size_t *failIdx, unsigned long long flags,
 			      CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3DBatchAsync, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags,
 					     hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpy3DBatchAsync(numOps, opList, failIdx,
 						     flags, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -1108,18 +1079,17 @@ CUresult cuMemcpy3DBatchAsync_ptsz(size_t numOps,
 				   size_t *failIdx, unsigned long long flags,
 				   CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3DBatchAsync_ptsz, hStream,
-		      NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemcpy3DBatchAsync_ptsz(numOps, opList, failIdx,
 						  flags, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpy3DBatchAsync_ptsz(numOps, opList,
 							  failIdx, flags,
 							  hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 #endif
@@ -1128,16 +1098,15 @@ CUresult cuMemcpy3DBatchAsync_ptsz(size_t numOps,
 CUresult cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
 				 unsigned long long flags, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3DBatchAsync_v2, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpy3DBatchAsync_v2(numOps, opList, flags,
 							hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -1146,17 +1115,16 @@ CUresult cuMemcpy3DBatchAsync_v2_ptsz(size_t numOps,
 				      unsigned long long flags,
 				      CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3DBatchAsync_v2_ptsz, hStream,
-		      NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemcpy3DBatchAsync_v2_ptsz(numOps, opList, flags,
 						     hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpy3DBatchAsync_v2_ptsz(numOps, opList,
 							     flags, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 #endif
@@ -1178,34 +1146,32 @@ CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy)
 
 CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_3d_peer(pCopy))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3DPeerAsync, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpy3DPeerAsync(pCopy, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpy3DPeerAsync(pCopy, hStream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
 CUresult cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER *pCopy,
 				  CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_3d_peer(pCopy))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3DPeerAsync_ptsz, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemcpy3DPeerAsync_ptsz(pCopy, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpy3DPeerAsync_ptsz(pCopy, hStream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
@@ -1257,36 +1223,35 @@ CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *pCopy)
 CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
 		       CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_end(dst, ByteCount) ||
 	    gp_past_end(src, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpyAsync, hStream, NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpyAsync(dst, src, ByteCount, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpyAsync(dst, src, ByteCount, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
 CUresult cuMemcpyAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
 			    CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_end(dst, ByteCount) ||
 	    gp_past_end(src, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpyAsync_ptsz, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemcpyAsync_ptsz(dst, src, ByteCount, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpyAsync_ptsz(dst, src, ByteCount,
 						   hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -1411,34 +1376,33 @@ CUresult cuMemcpyAtoHAsync(void *dstHost, CUarray srcArray,
 			   unsigned int srcOffset, unsigned int ByteCount,
 			   CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpyAtoHAsync, hStream, NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpyAtoHAsync(dstHost, srcArray, srcOffset,
 					  ByteCount, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpyAtoHAsync(dstHost, srcArray, srcOffset,
 						  ByteCount, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
 CUresult cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset,
 			      size_t ByteCount, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpyAtoHAsync_v2, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpyAtoHAsync_v2(dstHost, srcArray, srcOffset,
 					     ByteCount, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpyAtoHAsync_v2(dstHost, srcArray,
 						     srcOffset, ByteCount,
 						     hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -1446,18 +1410,17 @@ CUresult cuMemcpyAtoHAsync_v2_ptsz(void *dstHost, CUarray srcArray,
 				   size_t srcOffset, size_t ByteCount,
 				   CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpyAtoHAsync_v2_ptsz, hStream,
-		      NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemcpyAtoHAsync_v2_ptsz(dstHost, srcArray, srcOffset,
 						  ByteCount, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpyAtoHAsync_v2_ptsz(dstHost, srcArray,
 							  srcOffset, ByteCount,
 							  hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -1499,13 +1462,12 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
 			    size_t *attrsIdxs, size_t numAttrs, size_t *failIdx,
 			    CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_batch(dsts, srcs, sizes, count, failIdx))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpyBatchAsync, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs,
 					   attrsIdxs, numAttrs, failIdx,
 					   hStream);
@@ -1513,7 +1475,7 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
 		rc = gp_real()->cuMemcpyBatchAsync(dsts, srcs, sizes, count,
 						   attrs, attrsIdxs, numAttrs,
 						   failIdx, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -1523,13 +1485,12 @@ CUresult cuMemcpyBatchAsync_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs,
 				 size_t numAttrs, size_t *failIdx,
 				 CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_batch(dsts, srcs, sizes, count, failIdx))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpyBatchAsync_ptsz, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemcpyBatchAsync_ptsz(dsts, srcs, sizes, count, attrs,
 						attrsIdxs, numAttrs, failIdx,
 						hStream);
@@ -1538,7 +1499,7 @@ CUresult cuMemcpyBatchAsync_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs,
 							count, attrs, attrsIdxs,
 							numAttrs, failIdx,
 							hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 #endif
@@ -1549,20 +1510,19 @@ CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs,
 			       CUmemcpyAttributes *attrs, size_t *attrsIdxs,
 			       size_t numAttrs, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_batch(dsts, srcs, sizes, count, NULL))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpyBatchAsync_v2, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs,
 					      attrsIdxs, numAttrs, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count,
 						      attrs, attrsIdxs,
 						      numAttrs, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -1572,13 +1532,12 @@ CUresult cuMemcpyBatchAsync_v2_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs,
 				    size_t *attrsIdxs, size_t numAttrs,
 				    CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_batch(dsts, srcs, sizes, count, NULL))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpyBatchAsync_v2_ptsz, hStream,
-		      NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemcpyBatchAsync_v2_ptsz(dsts, srcs, sizes, count,
 						   attrs, attrsIdxs, numAttrs,
 						   hStream);
@@ -1587,7 +1546,7 @@ CUresult cuMemcpyBatchAsync_v2_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs,
 							   count, attrs,
 							   attrsIdxs, numAttrs,
 							   hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 #endif
@@ -1660,56 +1619,54 @@ CUresult cuMemcpyDtoD(CUdeviceptr_v1 dstDevice, CUdeviceptr_v1 srcDevice,
 CUresult cuMemcpyDtoDAsync(CUdeviceptr_v1 dstDevice, CUdeviceptr_v1 srcDevice,
 			   unsigned int ByteCount, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoDAsync, hStream, NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpyDtoDAsync(dstDevice, srcDevice, ByteCount,
 					  hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpyDtoDAsync(dstDevice, srcDevice,
 						  ByteCount, hStream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 			      size_t ByteCount, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_end(dstDevice, ByteCount) ||
 	    gp_past_end(srcDevice, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoDAsync_v2, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount,
 					     hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpyDtoDAsync_v2(dstDevice, srcDevice,
 						     ByteCount, hStream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
 CUresult cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 				   size_t ByteCount, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_end(dstDevice, ByteCount) ||
 	    gp_past_end(srcDevice, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoDAsync_v2_ptsz, hStream,
-		      NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice,
 						  ByteCount, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice,
 							  ByteCount, hStream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
@@ -1766,54 +1723,52 @@ CUresult cuMemcpyDtoH(void *dstHost, CUdeviceptr_v1 srcDevice,
 CUresult cuMemcpyDtoHAsync(void *dstHost, CUdeviceptr_v1 srcDevice,
 			   unsigned int ByteCount, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoHAsync, hStream, NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpyDtoHAsync(dstHost, srcDevice, ByteCount,
 					  hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpyDtoHAsync(dstHost, srcDevice, ByteCount,
 						  hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
 CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice,
 			      size_t ByteCount, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_end(srcDevice, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoHAsync_v2, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount,
 					     hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpyDtoHAsync_v2(dstHost, srcDevice,
 						     ByteCount, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
 CUresult cuMemcpyDtoHAsync_v2_ptsz(void *dstHost, CUdeviceptr srcDevice,
 				   size_t ByteCount, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_end(srcDevice, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoHAsync_v2_ptsz, hStream,
-		      NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemcpyDtoHAsync_v2_ptsz(dstHost, srcDevice, ByteCount,
 						  hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpyDtoHAsync_v2_ptsz(dstHost, srcDevice,
 							  ByteCount, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -1868,16 +1823,16 @@ CUresult cuMemcpyHtoAAsync(CUarray dstArray, unsigned int dstOffset,
 			   const void *srcHost, unsigned int ByteCount,
 			   CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpyHtoAAsync, hStream, NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpyHtoAAsync(dstArray, dstOffset, srcHost,
 					  ByteCount, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpyHtoAAsync(dstArray, dstOffset, srcHost,
 						  ByteCount, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -1885,18 +1840,17 @@ CUresult cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset,
 			      const void *srcHost, size_t ByteCount,
 			      CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpyHtoAAsync_v2, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpyHtoAAsync_v2(dstArray, dstOffset, srcHost,
 					     ByteCount, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpyHtoAAsync_v2(dstArray, dstOffset,
 						     srcHost, ByteCount,
 						     hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -1904,18 +1858,17 @@ CUresult cuMemcpyHtoAAsync_v2_ptsz(CUarray dstArray, size_t dstOffset,
 				   const void *srcHost, size_t ByteCount,
 				   CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpyHtoAAsync_v2_ptsz, hStream,
-		      NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemcpyHtoAAsync_v2_ptsz(dstArray, dstOffset, srcHost,
 						  ByteCount, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpyHtoAAsync_v2_ptsz(dstArray, dstOffset,
 							  srcHost, ByteCount,
 							  hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -1968,54 +1921,52 @@ CUresult cuMemcpyHtoD(CUdeviceptr_v1 dstDevice, const void *srcHost,
 CUresult cuMemcpyHtoDAsync(CUdeviceptr_v1 dstDevice, const void *srcHost,
 			   unsigned int ByteCount, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpyHtoDAsync, hStream, NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpyHtoDAsync(dstDevice, srcHost, ByteCount,
 					  hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpyHtoDAsync(dstDevice, srcHost, ByteCount,
 						  hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost,
 			      size_t ByteCount, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_end(dstDevice, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpyHtoDAsync_v2, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount,
 					     hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpyHtoDAsync_v2(dstDevice, srcHost,
 						     ByteCount, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
 CUresult cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr dstDevice, const void *srcHost,
 				   size_t ByteCount, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_end(dstDevice, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpyHtoDAsync_v2_ptsz, hStream,
-		      NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemcpyHtoDAsync_v2_ptsz(dstDevice, srcHost, ByteCount,
 						  hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpyHtoDAsync_v2_ptsz(dstDevice, srcHost,
 							  ByteCount, hStream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -2076,20 +2027,20 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext,
 			   CUdeviceptr srcDevice, CUcontext srcContext,
 			   size_t ByteCount, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_end(dstDevice, ByteCount) ||
 	    gp_past_end(srcDevice, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpyPeerAsync, hStream, NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice,
 					  srcContext, ByteCount, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpyPeerAsync(dstDevice, dstContext,
 						  srcDevice, srcContext,
 						  ByteCount, hStream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
@@ -2097,21 +2048,20 @@ CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr dstDevice, CUcontext dstContext,
 				CUdeviceptr srcDevice, CUcontext srcContext,
 				size_t ByteCount, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_end(dstDevice, ByteCount) ||
 	    gp_past_end(srcDevice, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemcpyPeerAsync_ptsz, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemcpyPeerAsync_ptsz(dstDevice, dstContext, srcDevice,
 					       srcContext, ByteCount, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpyPeerAsync_ptsz(dstDevice, dstContext,
 						       srcDevice, srcContext,
 						       ByteCount, hStream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
@@ -2169,34 +2119,33 @@ CUresult cuMemsetD16(CUdeviceptr_v1 dstDevice, unsigned short us,
 CUresult cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N,
 			  CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_set(dstDevice, 0, 2, N, 1))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemsetD16Async, hStream, NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemsetD16Async(dstDevice, us, N, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemsetD16Async(dstDevice, us, N, hStream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
 CUresult cuMemsetD16Async_ptsz(CUdeviceptr dstDevice, unsigned short us,
 			       size_t N, CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_set(dstDevice, 0, 2, N, 1))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemsetD16Async_ptsz, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemsetD16Async_ptsz(dstDevice, us, N, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemsetD16Async_ptsz(dstDevice, us, N,
 						      hStream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
@@ -2250,19 +2199,18 @@ CUresult cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch,
 			    unsigned short us, size_t Width, size_t Height,
 			    CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_set(dstDevice, dstPitch, 2, Width, Height))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D16Async, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemsetD2D16Async(dstDevice, dstPitch, us, Width,
 					   Height, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemsetD2D16Async(dstDevice, dstPitch, us,
 						   Width, Height, hStream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
@@ -2270,19 +2218,18 @@ CUresult cuMemsetD2D16Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch,
 				 unsigned short us, size_t Width, size_t Height,
 				 CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_set(dstDevice, dstPitch, 2, Width, Height))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D16Async_ptsz, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemsetD2D16Async_ptsz(dstDevice, dstPitch, us, Width,
 						Height, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemsetD2D16Async_ptsz(dstDevice, dstPitch, us,
 							Width, Height, hStream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
@@ -2342,19 +2289,18 @@ CUresult cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch,
 			    unsigned int ui, size_t Width, size_t Height,
 			    CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_set(dstDevice, dstPitch, 4, Width, Height))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D32Async, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width,
 					   Height, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemsetD2D32Async(dstDevice, dstPitch, ui,
 						   Width, Height, hStream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
@@ -2362,19 +2308,18 @@ CUresult cuMemsetD2D32Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch,
 				 unsigned int ui, size_t Width, size_t Height,
 				 CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_set(dstDevice, dstPitch, 4, Width, Height))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D32Async_ptsz, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemsetD2D32Async_ptsz(dstDevice, dstPitch, ui, Width,
 						Height, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemsetD2D32Async_ptsz(dstDevice, dstPitch, ui,
 							Width, Height, hStream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
@@ -2434,18 +2379,18 @@ CUresult cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch,
 			   unsigned char uc, size_t Width, size_t Height,
 			   CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_set(dstDevice, dstPitch, 1, Width, Height))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D8Async, hStream, NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width,
 					  Height, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemsetD2D8Async(dstDevice, dstPitch, uc,
 						  Width, Height, hStream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
@@ -2453,19 +2398,18 @@ CUresult cuMemsetD2D8Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch,
 				unsigned char uc, size_t Width, size_t Height,
 				CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_set(dstDevice, dstPitch, 1, Width, Height))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemsetD2D8Async_ptsz, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemsetD2D8Async_ptsz(dstDevice, dstPitch, uc, Width,
 					       Height, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemsetD2D8Async_ptsz(dstDevice, dstPitch, uc,
 						       Width, Height, hStream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
@@ -2520,34 +2464,33 @@ CUresult cuMemsetD32(CUdeviceptr_v1 dstDevice, unsigned int ui, unsigned int N)
 CUresult cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N,
 			  CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_set(dstDevice, 0, 4, N, 1))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemsetD32Async, hStream, NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemsetD32Async(dstDevice, ui, N, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemsetD32Async(dstDevice, ui, N, hStream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
 CUresult cuMemsetD32Async_ptsz(CUdeviceptr dstDevice, unsigned int ui, size_t N,
 			       CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_set(dstDevice, 0, 4, N, 1))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemsetD32Async_ptsz, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemsetD32Async_ptsz(dstDevice, ui, N, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemsetD32Async_ptsz(dstDevice, ui, N,
 						      hStream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
@@ -2597,33 +2540,32 @@ CUresult cuMemsetD8(CUdeviceptr_v1 dstDevice, unsigned char uc, unsigned int N)
 CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N,
 			 CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_set(dstDevice, 0, 1, N, 1))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemsetD8Async, hStream, NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemsetD8Async(dstDevice, uc, N, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemsetD8Async(dstDevice, uc, N, hStream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
 CUresult cuMemsetD8Async_ptsz(CUdeviceptr dstDevice, unsigned char uc, size_t N,
 			      CUstream hStream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (gp_past_set(dstDevice, 0, 1, N, 1))
 		return CUDA_ERROR_INVALID_VALUE;
-	gp_work_begin(&work, GP_WORK_ID_cuMemsetD8Async_ptsz, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemsetD8Async_ptsz(dstDevice, uc, N, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemsetD8Async_ptsz(dstDevice, uc, N, hStream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
@@ -2662,11 +2604,10 @@ CUresult cuSignalExternalSemaphoresAsync(
 	const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *paramsArray,
 	unsigned int numExtSems, CUstream stream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuSignalExternalSemaphoresAsync, stream,
-		      NULL, NULL);
+	slot = gp_work_submit(stream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuSignalExternalSemaphoresAsync(extSemArray,
 							paramsArray, numExtSems,
 							stream);
@@ -2675,7 +2616,7 @@ CUresult cuSignalExternalSemaphoresAsync(
 								paramsArray,
 								numExtSems,
 								stream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -2684,11 +2625,10 @@ CUresult cuSignalExternalSemaphoresAsync_ptsz(
 	const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *paramsArray,
 	unsigned int numExtSems, CUstream stream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuSignalExternalSemaphoresAsync_ptsz,
-		      stream, NULL, NULL);
+	slot = gp_work_submit(stream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuSignalExternalSemaphoresAsync_ptsz(extSemArray,
 							     paramsArray,
 							     numExtSems,
@@ -2696,73 +2636,69 @@ CUresult cuSignalExternalSemaphoresAsync_ptsz(
 	if (gp_room_made(rc))
 		rc = gp_real()->cuSignalExternalSemaphoresAsync_ptsz(
 			extSemArray, paramsArray, numExtSems, stream);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
 CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback,
 			     void *userData, unsigned int flags)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuStreamAddCallback, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuStreamAddCallback(hStream, callback, userData, flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamAddCallback(hStream, callback, userData,
 						    flags);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
 CUresult cuStreamAddCallback_ptsz(CUstream hStream, CUstreamCallback callback,
 				  void *userData, unsigned int flags)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuStreamAddCallback_ptsz, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuStreamAddCallback_ptsz(hStream, callback, userData,
 						 flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamAddCallback_ptsz(hStream, callback,
 							 userData, flags);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
 CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr,
 				size_t length, unsigned int flags)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuStreamAttachMemAsync, hStream, NULL,
-		      NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuStreamAttachMemAsync(hStream, dptr, length, flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamAttachMemAsync(hStream, dptr, length,
 						       flags);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
 CUresult cuStreamAttachMemAsync_ptsz(CUstream hStream, CUdeviceptr dptr,
 				     size_t length, unsigned int flags)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuStreamAttachMemAsync_ptsz, hStream,
-		      NULL, NULL);
+	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuStreamAttachMemAsync_ptsz(hStream, dptr, length,
 						    flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamAttachMemAsync_ptsz(hStream, dptr,
 							    length, flags);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -2770,15 +2706,15 @@ CUresult cuStreamBatchMemOp(CUstream stream, unsigned int count,
 			    CUstreamBatchMemOpParams *paramArray,
 			    unsigned int flags)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuStreamBatchMemOp, stream, NULL, NULL);
+	slot = gp_work_submit(stream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuStreamBatchMemOp(stream, count, paramArray, flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamBatchMemOp(stream, count, paramArray,
 						   flags);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -2786,17 +2722,16 @@ CUresult cuStreamBatchMemOp_ptsz(CUstream stream, unsigned int count,
 				 CUstreamBatchMemOpParams *paramArray,
 				 unsigned int flags)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuStreamBatchMemOp_ptsz, stream, NULL,
-		      NULL);
+	slot = gp_work_submit(stream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuStreamBatchMemOp_ptsz(stream, count, paramArray,
 						flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamBatchMemOp_ptsz(stream, count,
 							paramArray, flags);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -2804,16 +2739,15 @@ CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
 			       CUstreamBatchMemOpParams *paramArray,
 			       unsigned int flags)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuStreamBatchMemOp_v2, stream, NULL,
-		      NULL);
+	slot = gp_work_submit(stream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuStreamBatchMemOp_v2(stream, count, paramArray, flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamBatchMemOp_v2(stream, count, paramArray,
 						      flags);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -2821,17 +2755,16 @@ CUresult cuStreamBatchMemOp_v2_ptsz(CUstream stream, unsigned int count,
 				    CUstreamBatchMemOpParams *paramArray,
 				    unsigned int flags)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuStreamBatchMemOp_v2_ptsz, stream,
-		      NULL, NULL);
+	slot = gp_work_submit(stream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuStreamBatchMemOp_v2_ptsz(stream, count, paramArray,
 						   flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamBatchMemOp_v2_ptsz(stream, count,
 							   paramArray, flags);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -2916,256 +2849,240 @@ CUresult cuStreamWaitEvent_ptsz(CUstream hStream, CUevent hEvent,
 CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr addr,
 			     cuuint32_t value, unsigned int flags)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuStreamWaitValue32, stream, NULL,
-		      NULL);
+	slot = gp_work_submit(stream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuStreamWaitValue32(stream, addr, value, flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamWaitValue32(stream, addr, value, flags);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
 CUresult cuStreamWaitValue32_ptsz(CUstream stream, CUdeviceptr addr,
 				  cuuint32_t value, unsigned int flags)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuStreamWaitValue32_ptsz, stream, NULL,
-		      NULL);
+	slot = gp_work_submit(stream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuStreamWaitValue32_ptsz(stream, addr, value, flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamWaitValue32_ptsz(stream, addr, value,
 							 flags);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
 CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr,
 				cuuint32_t value, unsigned int flags)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuStreamWaitValue32_v2, stream, NULL,
-		      NULL);
+	slot = gp_work_submit(stream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuStreamWaitValue32_v2(stream, addr, value, flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamWaitValue32_v2(stream, addr, value,
 						       flags);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
 CUresult cuStreamWaitValue32_v2_ptsz(CUstream stream, CUdeviceptr addr,
 				     cuuint32_t value, unsigned int flags)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuStreamWaitValue32_v2_ptsz, stream,
-		      NULL, NULL);
+	slot = gp_work_submit(stream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuStreamWaitValue32_v2_ptsz(stream, addr, value, flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamWaitValue32_v2_ptsz(stream, addr, value,
 							    flags);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
 CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr addr,
 			     cuuint64_t value, unsigned int flags)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuStreamWaitValue64, stream, NULL,
-		      NULL);
+	slot = gp_work_submit(stream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuStreamWaitValue64(stream, addr, value, flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamWaitValue64(stream, addr, value, flags);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
 CUresult cuStreamWaitValue64_ptsz(CUstream stream, CUdeviceptr addr,
 				  cuuint64_t value, unsigned int flags)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuStreamWaitValue64_ptsz, stream, NULL,
-		      NULL);
+	slot = gp_work_submit(stream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuStreamWaitValue64_ptsz(stream, addr, value, flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamWaitValue64_ptsz(stream, addr, value,
 							 flags);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
 CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr,
 				cuuint64_t value, unsigned int flags)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuStreamWaitValue64_v2, stream, NULL,
-		      NULL);
+	slot = gp_work_submit(stream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuStreamWaitValue64_v2(stream, addr, value, flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamWaitValue64_v2(stream, addr, value,
 						       flags);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
 CUresult cuStreamWaitValue64_v2_ptsz(CUstream stream, CUdeviceptr addr,
 				     cuuint64_t value, unsigned int flags)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuStreamWaitValue64_v2_ptsz, stream,
-		      NULL, NULL);
+	slot = gp_work_submit(stream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuStreamWaitValue64_v2_ptsz(stream, addr, value, flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamWaitValue64_v2_ptsz(stream, addr, value,
 							    flags);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
 CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr addr,
 			      cuuint32_t value, unsigned int flags)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuStreamWriteValue32, stream, NULL,
-		      NULL);
+	slot = gp_work_submit(stream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuStreamWriteValue32(stream, addr, value, flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamWriteValue32(stream, addr, value,
 						     flags);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
 CUresult cuStreamWriteValue32_ptsz(CUstream stream, CUdeviceptr addr,
 				   cuuint32_t value, unsigned int flags)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuStreamWriteValue32_ptsz, stream, NULL,
-		      NULL);
+	slot = gp_work_submit(stream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuStreamWriteValue32_ptsz(stream, addr, value, flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamWriteValue32_ptsz(stream, addr, value,
 							  flags);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
 CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr,
 				 cuuint32_t value, unsigned int flags)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuStreamWriteValue32_v2, stream, NULL,
-		      NULL);
+	slot = gp_work_submit(stream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuStreamWriteValue32_v2(stream, addr, value, flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamWriteValue32_v2(stream, addr, value,
 							flags);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
 CUresult cuStreamWriteValue32_v2_ptsz(CUstream stream, CUdeviceptr addr,
 				      cuuint32_t value, unsigned int flags)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuStreamWriteValue32_v2_ptsz, stream,
-		      NULL, NULL);
+	slot = gp_work_submit(stream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuStreamWriteValue32_v2_ptsz(stream, addr, value,
 						     flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamWriteValue32_v2_ptsz(stream, addr,
 							     value, flags);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
 CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr,
 			      cuuint64_t value, unsigned int flags)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuStreamWriteValue64, stream, NULL,
-		      NULL);
+	slot = gp_work_submit(stream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuStreamWriteValue64(stream, addr, value, flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamWriteValue64(stream, addr, value,
 						     flags);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
 CUresult cuStreamWriteValue64_ptsz(CUstream stream, CUdeviceptr addr,
 				   cuuint64_t value, unsigned int flags)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuStreamWriteValue64_ptsz, stream, NULL,
-		      NULL);
+	slot = gp_work_submit(stream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuStreamWriteValue64_ptsz(stream, addr, value, flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamWriteValue64_ptsz(stream, addr, value,
 							  flags);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
 CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr,
 				 cuuint64_t value, unsigned int flags)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuStreamWriteValue64_v2, stream, NULL,
-		      NULL);
+	slot = gp_work_submit(stream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuStreamWriteValue64_v2(stream, addr, value, flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamWriteValue64_v2(stream, addr, value,
 							flags);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
 CUresult cuStreamWriteValue64_v2_ptsz(CUstream stream, CUdeviceptr addr,
 				      cuuint64_t value, unsigned int flags)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuStreamWriteValue64_v2_ptsz, stream,
-		      NULL, NULL);
+	slot = gp_work_submit(stream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuStreamWriteValue64_v2_ptsz(stream, addr, value,
 						     flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamWriteValue64_v2_ptsz(stream, addr,
 							     value, flags);
-	gp_work_end(&work, rc);
+	gp_work_shown(slot, rc);
 	return rc;
 }
 
@@ -3174,11 +3091,10 @@ CUresult cuWaitExternalSemaphoresAsync(
 	const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *paramsArray,
 	unsigned int numExtSems, CUstream stream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuWaitExternalSemaphoresAsync, stream,
-		      NULL, NULL);
+	slot = gp_work_submit(stream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuWaitExternalSemaphoresAsync(extSemArray, paramsArray,
 						      numExtSems, stream);
 	if (gp_room_made(rc))
@@ -3186,7 +3102,7 @@ CUresult cuWaitExternalSemaphoresAsync(
 							      paramsArray,
 							      numExtSems,
 							      stream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
@@ -3195,11 +3111,10 @@ CUresult cuWaitExternalSemaphoresAsync_ptsz(
 	const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *paramsArray,
 	unsigned int numExtSems, CUstream stream)
 {
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
-	gp_work_begin(&work, GP_WORK_ID_cuWaitExternalSemaphoresAsync_ptsz,
-		      stream, NULL, NULL);
+	slot = gp_work_submit(stream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuWaitExternalSemaphoresAsync_ptsz(extSemArray,
 							   paramsArray,
 							   numExtSems, stream);
@@ -3208,6 +3123,6 @@ CUresult cuWaitExternalSemaphoresAsync_ptsz(
 								   paramsArray,
 								   numExtSems,
 								   stream);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }

@@ -14,18 +14,17 @@
 CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launches,
 					      unsigned count, unsigned flags)
 {
-	const enum gp_work_id id =
-		GP_WORK_ID_cuLaunchCooperativeKernelMultiDevice;
-	struct gp_work works[MAX_DEVICES];
+	struct gp_slot *slots[MAX_DEVICES];
 	unsigned watched = launches && count <= MAX_DEVICES ? count : 0;
 	CUresult rc;
 
 	for (unsigned i = 0; i < watched; i++)
-		gp_work_begin(&works[i], id, launches[i].hStream, NULL, NULL);
+		slots[i] =
+			gp_work_submit(launches[i].hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuLaunchCooperativeKernelMultiDevice(launches, count,
 							     flags);
 	for (unsigned i = watched; i-- > 0;)
-		gp_work_end(&works[i], rc);
+		gp_work_submitted(slots[i]);
 	return rc;
 }
 
@@ -39,7 +38,7 @@ CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph,
 				      CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 {
 	const struct gp_real *real = gp_real();
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (!uploads(params)) {
@@ -48,12 +47,11 @@ CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph,
 						  exec, graph, params)
 					: rc;
 	}
-	gp_work_begin(&work, GP_WORK_ID_cuGraphInstantiateWithParams,
-		      params->hUploadStream, NULL, NULL);
+	slot = gp_work_submit(params->hUploadStream, CU_STREAM_LEGACY);
 	rc = real->cuGraphInstantiateWithParams(exec, graph, params);
 	if (gp_room_made(rc))
 		rc = real->cuGraphInstantiateWithParams(exec, graph, params);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 
@@ -62,7 +60,7 @@ cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph,
 				  CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 {
 	const struct gp_real *real = gp_real();
-	struct gp_work work;
+	struct gp_slot *slot;
 	CUresult rc;
 
 	if (!uploads(params)) {
@@ -73,13 +71,12 @@ cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph,
 					 exec, graph, params)
 			       : rc;
 	}
-	gp_work_begin(&work, GP_WORK_ID_cuGraphInstantiateWithParams_ptsz,
-		      params->hUploadStream, NULL, NULL);
+	slot = gp_work_submit(params->hUploadStream, CU_STREAM_PER_THREAD);
 	rc = real->cuGraphInstantiateWithParams_ptsz(exec, graph, params);
 	if (gp_room_made(rc))
 		rc = real->cuGraphInstantiateWithParams_ptsz(exec, graph,
 							     params);
-	gp_work_end(&work, rc);
+	gp_work_submitted(slot);
 	return rc;
 }
 

@@ -238,7 +238,7 @@ class Row:
             return events[0]
         if self.kind == 'CREATE':
             return self.params[0].name
-        wanted = {'GRAPH': 'CUgraphExec', 'CTX_SYNC': 'CUcontext',
+        wanted = {'CTX_SYNC': 'CUcontext',
                   'CTX_RECORD': 'CUcontext', 'CTX_WAIT': 'CUcontext',
                   'GREEN_RECORD': 'CUgreenCtx', 'GREEN_WAIT': 'CUgreenCtx'}
         for param in self.params:
@@ -349,12 +349,26 @@ def guarded(rows, text_of):
 # lack of it.
 RETRIED = {'SUBMIT', 'GRAPH', 'SYNC_COPY', 'SYNC_SET', 'CREATE'}
 
+# What goes the short way through work.h.
+SUBMITTED = {'SUBMIT', 'GRAPH'}
+
 
 def body(row):
     names = [p.name for p in row.params] or ['']
     call = 'rc = gp_real()->%s(' % row.name
-    begin = ['&work', 'GP_WORK_ID_' + row.name, row.stream_expression(),
-             row.object or 'NULL', row.event or 'NULL']
+    submits = row.kind in SUBMITTED
+    if submits:
+        declare = 'struct gp_slot *slot'
+        begin = fill('\tslot = gp_work_submit(', [
+            row.stream_expression(), 'CU_STREAM_' + row.default], ');', 16)
+        end = 'gp_work_shown(slot, rc)' if row.flags == 'HOST' else \
+            'gp_work_submitted(slot)'
+    else:
+        declare = 'struct gp_work work'
+        begin = fill('\tgp_work_begin(', [
+            '&work', 'GP_WORK_ID_' + row.name, row.stream_expression(),
+            row.object or 'NULL', row.event or 'NULL'], ');', 16)
+        end = 'gp_work_end(&work, rc)'
     past = row.past_end()
     retry = ['\tif (gp_room_made(rc))',
              fill('\t\t' + call, names, ');', 24)]
@@ -362,13 +376,13 @@ def body(row):
     return '\n'.join([
         fill('CUresult %s(' % row.name, [str(p) for p in row.params] or
              ['void'], ')', 8),
-        '{', '\tstruct gp_work work;', '\tCUresult rc;', ''] + ([
+        '{', '\t' + declare + ';', '\tCUresult rc;', ''] + ([
             '\tif (' + ' ||\n\t    '.join(past) + ')',
             '\t\treturn CUDA_ERROR_INVALID_VALUE;'] if past else []) + [
-        fill('\tgp_work_begin(', begin, ');', 16),
+        begin,
         fill('\t' + call, names, ');', 16)] +
         (retry if row.kind in RETRIED else []) +
-        ['\tgp_work_end(&work, rc);'] +
+        ['\t' + end + ';'] +
         (launched if row.kind == 'GRAPH' else []) +
         ['\treturn rc;', '}'])
 
@@ -400,7 +414,7 @@ def hooks(header, rows, hand):
     made = [r for r in rows if r.kind and r.name not in hand]
     for row in made:
         for param in row.params:
-            if param.name in ('work', 'rc'):
+            if param.name in ('work', 'slot', 'rc'):
                 raise SystemExit('%s: a parameter is called %s' % (
                     row.name, param.name))
     text = '\n\n'.join(guarded(made, body))

@@ -42,6 +42,7 @@ CONTEXT = {
     'cuStreamGetFlags': '(void *s, unsigned *f) { *f = 0; return 0; }',
     'cuStreamCreate': '(void **s) { *s = (void *)8192; return 0; }',
     'cuEventCreate': '(void **e) { *e = (void *)12288; return 0; }',
+    'cuDeviceGetCount': '(int *n) { *n = 1; return 0; }',
     'cuCtxGetDevice': '(int *d) { *d = 0; return 0; }',
     'cuDevicePrimaryCtxGetState':
         '(int d, unsigned *f, int *a) { *f = 0; *a = 1; return 0; }',

@@ -1,5 +1,5 @@
 """The bodies that stand in for work: each forwards what it got, once, and
-shows the stream that the table says; what is shown is counted."""
+shows the stream that the table says, and what the host may see."""
 import os
 import unittest
 
@@ -23,8 +23,9 @@ bool gp_room_lacked(void) { rooms++; return true; }
 bool gp_follow_is_empty(const struct gp_work *work) { return work->on; }
 void gp_graph_refresh(void) { }
 
-static int failures, forwarded, leaves;
+static int failures, forwarded, leaves, shown;
 static CUresult left;
+static struct gp_slot slot;
 static struct { int number; enum gp_work_id id; CUstream stream;
                 void *object; CUevent event; } seen[256];
 static int num_seen;
@@ -45,6 +46,26 @@ void gp_work_leave(struct gp_work *work, CUresult rc)
     left = rc;
     leaves++;
 }
+
+/* The short way of what only submits. */
+struct gp_slot *gp_follow_submit(CUstream stream)
+{
+    if (!gp_work_on)
+        return NULL;
+    gp_work_enter(NULL, GP_WORK_NUM_IDS, stream, NULL, NULL);
+    return &slot;
+}
+
+void gp_follow_shown(struct gp_slot *at, CUresult rc)
+{
+    gp_order_end(at);
+    left = rc;
+    shown++;
+}
+
+void gp_order_end_set_off(struct gp_slot *at) { leaves = -1; }
+
+static int ends(void) { return leaves + (int)slot.finished; }
 
 /* Which look at a copy or set says that it goes past the end; -1: none. */
 static int past = -1, looks;
@@ -85,14 +106,15 @@ static void must(int good, const char *name, const char *what);
         looks = 0; \
         past = i; \
         must(call == CUDA_ERROR_INVALID_VALUE, name, "past the end"); \
-        must(!forwarded && !num_seen && !leaves, name, "still forwarded"); \
+        must(!forwarded && !num_seen && !ends(), name, "still forwarded"); \
         past = -1; \
     }
 
 static void reset(int on)
 {
     gp_work_on = on;
-    num_seen = forwarded = leaves = 0;
+    num_seen = forwarded = leaves = shown = 0;
+    slot.finished = 0;
     left = CUDA_ERROR_UNKNOWN;
 }
 
@@ -105,18 +127,20 @@ static void must(int good, const char *name, const char *what)
 }
 
 static void check(const char *name, int on, CUresult rc, enum gp_work_id id,
-                  CUstream stream, void *object, CUevent event)
+                  CUstream stream, void *object, CUevent event, int shows)
 {
     must(forwarded == 1, name, "forwarded not once, or changed");
     must(rc == CUDA_ERROR_NOT_PERMITTED, name, "another answer");
-    must(num_seen == on && leaves == on, name, "seen not once");
+    must(num_seen == on && ends() == on, name, "seen not once");
+    must(shown == shows * on, name, "what the host may see");
     if (!on)
         return;
     must(seen[0].id == id, name, "another id");
     must(seen[0].stream == stream, name, "another stream");
     must(seen[0].object == object, name, "another object");
     must(seen[0].event == event, name, "another event");
-    must(left == CUDA_ERROR_NOT_PERMITTED, name, "left with another answer");
+    if (leaves || shown)
+        must(left == CUDA_ERROR_NOT_PERMITTED, name, "left with another answer");
 }
 '''
 
@@ -133,8 +157,8 @@ static void test_%(name)s(int on)
 %(set)s
     real.%(name)s = fake_%(name)s;
     reset(on);
-    check("%(name)s", on, %(name)s(%(args)s), GP_WORK_ID_%(name)s,
-          %(stream)s, %(object)s, %(event)s);
+    check("%(name)s", on, %(name)s(%(args)s), %(id)s,
+          %(stream)s, %(object)s, %(event)s, %(shows)d);
     REFUSED("%(name)s", %(name)s(%(args)s), %(looks)d)
     reset(on);
     rooms = 0;
@@ -175,7 +199,7 @@ static void test_special(int on)
     reset(on);
     must(cuLaunchCooperativeKernelMultiDevice(launches, 3, 5) ==
          CUDA_ERROR_NOT_PERMITTED && forwarded == 1, name, "forward");
-    must(num_seen == 3 * on && leaves == 3 * on, name, "not every stream");
+    must(num_seen == 3 * on && ends() == 3 * on, name, "not every stream");
     for (int i = 0; i < num_seen; i++)
         must(seen[i].stream == launches[i].hStream, name, "another stream");
     reset(on);
@@ -193,7 +217,7 @@ static void test_special(int on)
         must(forwarded == 2 && num_seen == 0, name, "no upload, yet seen");
         params.flags = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
         twins[i]((CUgraphExec *)16, (CUgraph)32, &params);
-        must(forwarded == 3 && num_seen == on && leaves == on, name, "upload");
+        must(forwarded == 3 && num_seen == on && ends() == on, name, "upload");
         if (on)
             must(seen[0].stream == (CUstream)7, name, "another stream");
     }
@@ -202,6 +226,7 @@ static void test_null_config(int on)
 {
     __typeof__(cuLaunchKernelEx) *twins[] = {cuLaunchKernelEx,
                                              cuLaunchKernelEx_ptsz};
+    CUstream defaults[] = {CU_STREAM_LEGACY, CU_STREAM_PER_THREAD};
 
     for (int i = 0; i < 2; i++) {
         memset(&want_cuLaunchKernelEx, 0, sizeof(want_cuLaunchKernelEx));
@@ -210,7 +235,7 @@ static void test_null_config(int on)
         reset(on);
         twins[i](NULL, NULL, NULL, NULL);
         must(forwarded == 1 && num_seen == on, "no config", "forward");
-        must(!on || !seen[0].stream, "no config", "a stream");
+        must(!on || seen[0].stream == defaults[i], "no config", "a stream");
     }
 }
 '''
@@ -248,6 +273,9 @@ def one(row, columns, header):
         fill.append('    memcpy(&want_%s.%s, &%s, sizeof(%s));' % (
             name, param.name, param.name, param.name))
     value = [None if c == 'none' else c for c in columns[3:6]]
+    short = row.kind in work_table.SUBMITTED
+    if short and not value[0]:
+        value[0] = 'CU_STREAM_' + row.default
     return ONE % {
         'name': name,
         'fields': ' '.join('%s %s;' % (p.type.replace('const ', ''), p.name)
@@ -258,6 +286,8 @@ def one(row, columns, header):
                 p.name, name, p.name, p.name) for p in params),
         'declare': '\n'.join(declare), 'set': '\n'.join(fill),
         'args': ', '.join(p.name for p in params),
+        'id': 'GP_WORK_NUM_IDS' if short else 'GP_WORK_ID_' + name,
+        'shows': short and row.flags == 'HOST',
         'stream': value[0] or 'NULL', 'object': value[1] or 'NULL',
         'event': value[2] or 'NULL', 'looks': operands(row),
         'retried': row.kind in work_table.RETRIED}
@@ -285,95 +315,145 @@ class Bodies(harness.CudaTest):
         self.assert_ok(harness.run([program]))
 
 
-COUNTS = '''
-#include <pthread.h>
+WATCHED = '''
 #include <stdio.h>
-#include "shim/work.h"
+#include "shim/follow.h"
+
+static int begun, ended, expired;
+static CUstream last;
 
 void gp_follow_begin(struct gp_work *work, const struct gp_work_row *row)
 {
-    (void)work;
-    (void)row;
+    begun++;
+    last = work->stream;
 }
-
 void gp_follow_end(struct gp_work *work, const struct gp_work_row *row,
                    CUresult rc)
 {
-    (void)work;
-    (void)row;
-    (void)rc;
+    ended++;
 }
+void gp_follow_expire(void) { expired++; }
 
-#define THREADS 100
-#define CALLS   1000
-
-static CUstream last;
-
-static void call(enum gp_work_id id, CUstream stream)
+static void call(enum gp_work_id id, CUstream stream, CUstream as)
 {
     struct gp_work work;
 
+    begun = ended = 0;
     gp_work_begin(&work, id, stream, NULL, NULL);
-    if (work.on)
-        last = work.stream;
     gp_work_end(&work, CUDA_SUCCESS);
-}
-
-static void *run(void *arg)
-{
-    struct gp_work work;
-
-    (void)arg;
-    for (int i = 0; i < CALLS; i++) {
-        gp_work_begin(&work, GP_WORK_ID_cuLaunchKernel, NULL, NULL, NULL);
-        gp_work_end(&work, CUDA_SUCCESS);
-    }
-    return NULL;
+    printf("%d %d %d\\n", begun, ended, last == as);
 }
 
 int main(void)
 {
-    pthread_t threads[THREADS];
-
-    call(GP_WORK_ID_cuLaunchKernel, NULL);
-    printf("off %d\\n", (int)gp_work_calls(GP_WORK_SUBMIT));
+    call(GP_WORK_ID_cuMemcpy, NULL, NULL);
     gp_work_watch(true);
-    for (int i = 0; i < THREADS; i++)
-        pthread_create(&threads[i], NULL, run, NULL);
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-    printf("on %d\\n", (int)gp_work_calls(GP_WORK_SUBMIT));
-    call(GP_WORK_ID_cuMemcpy, NULL);
-    printf("copy %d %d\\n", (int)gp_work_calls(GP_WORK_SYNC_COPY),
-           last == CU_STREAM_LEGACY);
-    call(GP_WORK_ID_cuStreamSynchronize_ptsz, NULL);
-    printf("sync %d %d\\n", (int)gp_work_calls(GP_WORK_STREAM_SYNC),
-           last == CU_STREAM_PER_THREAD);
-    call(GP_WORK_ID_cuEventRecord_ptsz, (CUstream)0x5550);
-    printf("record %d %d\\n", (int)gp_work_calls(GP_WORK_EVENT_RECORD),
-           last == (CUstream)0x5550);
-    call(GP_WORK_ID_cuCtxSynchronize, NULL);
-    printf("none %d\\n", last == NULL);
+    call(GP_WORK_ID_cuMemcpy, NULL, CU_STREAM_LEGACY);
+    call(GP_WORK_ID_cuStreamSynchronize_ptsz, NULL, CU_STREAM_PER_THREAD);
+    call(GP_WORK_ID_cuEventRecord_ptsz, (CUstream)0x5550, (CUstream)0x5550);
+    call(GP_WORK_ID_cuCtxSynchronize, NULL, NULL);
     gp_work_watch(false);
-    run(NULL);
-    printf("off %d\\n", (int)gp_work_calls(GP_WORK_SUBMIT));
+    call(GP_WORK_ID_cuMemcpy, NULL, NULL);
+    printf("%d\\n", expired);
     return 0;
 }
 '''
 
 
-class Counting(harness.CudaTest):
+class Watching(harness.CudaTest):
 
-    def test_by_class_and_from_many_threads(self):
+    def test_default_streams_and_nothing_while_off(self):
         need_headers(self)
         program = self.compile(
-            'counts', COUNTS, '-std=gnu11', '-I' + harness.ROOT, '-isystem',
-            INCLUDE, os.path.join(SHIM, 'work.c'), '-lpthread')
+            'watched', WATCHED, '-std=gnu11', '-w', '-I' + harness.ROOT,
+            '-isystem', INCLUDE, os.path.join(SHIM, 'work.c'), '-lpthread')
         result = harness.run([program])
         self.assert_ok(result)
         self.assertEqual(result.out.decode().splitlines(), [
-            'off 0', 'on 100000', 'copy 1 1', 'sync 1 1', 'record 1 1',
-            'none 1', 'off 100000'])
+            '0 0 1', '1 1 1', '1 1 1', '1 1 1', '1 1 1', '0 0 1', '2'])
+
+
+CONTEXTS = '''
+#include <stdlib.h>
+#include <cuda.h>
+
+static CUmodule module;
+static CUfunction fill;
+
+static void must(CUresult rc)
+{
+    if (rc)
+        exit(1);
+}
+
+/* In the default stream of whatever context is current. */
+static void launch(CUdeviceptr at)
+{
+    unsigned value = 1;
+    size_t words = 4;
+    void *args[] = {&at, &value, &words};
+
+    must(cuLaunchKernel(fill, 1, 1, 1, 32, 1, 1, 0, NULL, args, NULL));
+}
+
+static void load(void)
+{
+    must(cuModuleLoadData(&module, "any"));
+    must(cuModuleGetFunction(&fill, module, "fill32"));
+}
+
+int main(int argc, char **argv)
+{
+    CUcontext primary, created;
+    CUdeviceptr p, q;
+
+    must(cuInit(0));
+    must(cuDevicePrimaryCtxRetain(&primary, 0));
+    must(cuCtxSetCurrent(primary));
+    load();
+    must(cuMemAlloc(&p, 4096));
+    launch(p);
+    launch(p);
+    if (argc > 1) {
+#if CUDA_VERSION >= 13000
+        must(cuCtxCreate(&created, NULL, 0, 0));
+#else
+        must(cuCtxCreate(&created, 0, 0));
+#endif
+        load();
+        must(cuMemAlloc(&q, 4096));
+        launch(q);
+        launch(q);
+        must(cuCtxSetCurrent(primary));
+        load();
+    }
+    must(cuMemFree(p));
+    must(cuMemAlloc(&p, 4096));
+    launch(p);
+    return 0;
+}
+'''
+
+
+class Contexts(harness.CudaTest):
+
+    def marks(self, program, *args):
+        log = os.path.join(self.dir, 'calls' + ''.join(args))
+        self.assert_ok(self.run_program([program, *args],
+                                        sim='call_log:' + log))
+        with open(log) as file:
+            return sum(line.split()[1] == 'cuEventRecord' for line in file)
+
+    def test_default_stream_is_that_of_the_current_context(self):
+        """What a free comes behind is in the default stream of its context,
+        also when that of another was used since."""
+        need_headers(self)
+        program = self.compile(
+            'contexts', CONTEXTS, '-isystem', INCLUDE,
+            '-L' + os.path.join(self.build.path, 'sim'),
+            '-l:libcuda.so.1')
+        self.assertEqual(self.marks(program), 1)
+        self.assertEqual(self.marks(program, 'created'), 1)
 
 
 if __name__ == '__main__':

@@ -88,8 +88,8 @@ struct exec {
 struct world {
 	uint64_t seed, random;
 	unsigned ops, streams, threads;
-	bool zero;     /* allocations are filled with zeros */
-	unsigned own;  /* of 4 frees so many lean on no order */
+	bool zero;    /* allocations are filled with zeros */
+	unsigned own; /* of 4 frees so many lean on no order */
 	/* So long no stream waits for the default one, or it for a stream. */
 	uint64_t alone;
 	uint64_t done; /* operations so far */
