@@ -151,7 +151,7 @@ static const char *record(void)
 static char node[65], rank[16];
 
 /* Guarded by report_lock; no memory lies behind it until it is filled. */
-static struct gp_layout_range segments[8192], blocks[32768];
+static struct gp_layout_range segments[8192], blocks[131072];
 
 struct layouts {
 	struct gp_report *report;
