@@ -134,14 +134,16 @@ static int make_leaf(uint64_t page)
 	return 0;
 }
 
-static void set_pages(const struct gp_handle *segment, struct gp_handle *value)
+static struct gp_handle **word_of(uint64_t page)
 {
-	uint64_t first = segment->id >> PAGE_SHIFT;
+	return &leaf_of(page)[page % LEAF_PAGES];
+}
+
+static uint64_t pages_of(const struct gp_handle *segment)
+{
 	uint64_t bytes = (uint64_t)segment->granules << GP_GRANULE_SHIFT;
 
-	for (uint64_t i = 0; i << PAGE_SHIFT < bytes; i++)
-		__atomic_store_n(&leaf_of(first + i)[(first + i) % LEAF_PAGES],
-				 value, __ATOMIC_RELEASE);
+	return (bytes + (1u << PAGE_SHIFT) - 1) >> PAGE_SHIFT;
 }
 
 int gp_registry_map(struct gp_pool *pool, struct gp_handle *segment)
@@ -158,17 +160,27 @@ int gp_registry_map(struct gp_pool *pool, struct gp_handle *segment)
 	for (uint64_t page = first; page <= last && !rc;
 	     page = (page | (LEAF_PAGES - 1)) + 1)
 		rc = make_leaf(page);
-	if (!rc) {
-		set_pages(segment, segment);
+	for (uint64_t i = 0; i < pages_of(segment) && !rc; i++)
+		__atomic_store_n(word_of(first + i), segment, __ATOMIC_RELEASE);
+	if (!rc)
 		widen(segment->id, segment->id + bytes);
-	}
 	gp_unlock(&lock);
 	return rc;
 }
 
+/* Where a context took the memory with it, another pool may have the address
+ * already. */
 void gp_registry_unmap(struct gp_handle *segment)
 {
-	set_pages(segment, NULL);
+	uint64_t first = segment->id >> PAGE_SHIFT;
+
+	for (uint64_t i = 0; i < pages_of(segment); i++) {
+		struct gp_handle *own = segment;
+
+		__atomic_compare_exchange_n(word_of(first + i), &own, NULL,
+					    false, __ATOMIC_RELEASE,
+					    __ATOMIC_RELAXED);
+	}
 }
 
 struct gp_handle *gp_registry_segment(uint64_t va)

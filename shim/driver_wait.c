@@ -92,10 +92,11 @@ int gp_cuda_segment_free(void *dev, uint64_t va, uint64_t bytes)
 	struct segment segment = {.bytes = bytes, .address = va};
 	struct gp_ease e = gp_ease();
 	const struct gp_cuda_driver *cuda = dev;
-	CUresult rc = give(dev, &segment);
+	/* It went with its context, and the address may be somebody else's. */
+	CUresult rc = cuda->gone ? CUDA_SUCCESS : give(dev, &segment);
 
 	gp_unease(&e);
-	if (rc == CUDA_SUCCESS || cuda->gone)
+	if (rc == CUDA_SUCCESS)
 		gp_cuda_gave(cuda, bytes);
 	return gp_cuda_errno(rc, "cuMemFree_v2");
 }

@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "pool/backing.h"
+#include "pool/registry.h"
 #include "tests/support/pool_rig.h"
 
 static struct pool_rig rig;
@@ -214,6 +216,29 @@ static void idle_segments_decay(void **state)
 	assert_int_equal(model_used(rig.model), 0);
 }
 
+/* A context is destroyed: before its pool knows, another context's has the
+ * address. */
+static void an_address_is_of_who_got_it_last(void **state)
+{
+	struct pool_rig gone = pool_rig_new(GIB, true);
+	struct gp_handle later = {.segment = true};
+	uint64_t address;
+
+	(void)state;
+	assert_int_equal(pool_rig_open(&rig), 0);
+	assert_int_equal(pool_rig_open(&gone), 0);
+	address = pool_rig_alloc(&gone, 30 * MIB);
+	assert_ptr_equal(gp_pool_of(address), gone.pool);
+	later.id = gp_registry_segment(address)->id;
+	later.granules = gp_registry_segment(address)->granules;
+	assert_int_equal(gp_registry_map(rig.pool, &later), 0);
+	assert_null(pool_rig_close(&gone));
+	assert_ptr_equal(gp_pool_of(address), rig.pool);
+	assert_ptr_equal(gp_pool_of(address + 29 * MIB), rig.pool);
+	gp_registry_unmap(&later);
+	assert_null(gp_pool_of(address));
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, new_rig, close_rig)
@@ -228,6 +253,7 @@ int main(void)
 		T(only_what_is_needed_is_released),
 		T(garbage_is_collected_before_growth),
 		T(idle_segments_decay),
+		T(an_address_is_of_who_got_it_last),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

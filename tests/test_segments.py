@@ -1,0 +1,52 @@
+"""Segments of cuMemAlloc, where a context ends that has them."""
+import unittest
+
+import harness
+
+PROGRAM = '''
+#define _GNU_SOURCE
+#include <cuda.h>
+#include <dlfcn.h>
+#include <stdio.h>
+
+int main(void)
+{
+    int (*trim)(int, void *) = (int (*)(int, void *))dlsym(RTLD_DEFAULT,
+                                                          "gpupool_trim");
+    long (*calls)(const char *) = (long (*)(const char *))dlsym(
+        RTLD_DEFAULT, "gpusim_calls");
+    CUcontext context;
+    CUdeviceptr p;
+    long before;
+
+    if (cuInit(0) || cuCtxCreate_v2(&context, 0, 0) ||
+        cuMemAlloc(&p, 40 << 20) || cuMemFree(p))
+        return 1;
+    trim(-2, NULL); /* one goes back */
+    if (cuMemAlloc(&p, 40 << 20))
+        return 1;
+    before = calls("cuMemFreeAsync") + calls("cuMemFree_v2");
+    if (before < 1 || cuCtxDestroy(context))
+        return 1;
+    printf("%ld\\n", calls("cuMemFreeAsync") + calls("cuMemFree_v2") - before);
+    return 0;
+}
+'''
+
+
+class ContextEnds(harness.CudaTest):
+
+    def test_nothing_is_freed_that_went_with_it(self):
+        """Another context may have got the address by then."""
+        path = self.compile(
+            'ends', PROGRAM, '-I/usr/local/cuda/include',
+            '-L' + self.build.sim, '-lcuda', '-ldl',
+            *(['-fsanitize=' + self.build.san] if self.build.san else []))
+        result = self.run_program(
+            [path], conf='quiet:True,expandable_segments:False')
+        self.assert_ok(result)
+        self.assertEqual((result.out, result.err), (b'0\n', b''))
+
+
+if __name__ == '__main__':
+    unittest.main()
