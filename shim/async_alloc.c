@@ -27,6 +27,14 @@ static bool captures(CUstream stream)
 				    status != CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
+static bool current_one(struct gp_async *async)
+{
+	const struct gp_real *real = gp_real();
+
+	return real->cuCtxGetCurrent(&async->context) == CUDA_SUCCESS &&
+	       real->cuCtxGetDevice(&async->device) == CUDA_SUCCESS;
+}
+
 /* The device and context of a stream. */
 static bool whose(struct gp_async *async)
 {
@@ -38,8 +46,7 @@ static bool whose(struct gp_async *async)
 	    async->stream == CU_STREAM_PER_THREAD ||
 	    real->cuStreamGetCtx(async->stream, &async->context) !=
 		    CUDA_SUCCESS)
-		return real->cuCtxGetCurrent(&async->context) == CUDA_SUCCESS &&
-		       real->cuCtxGetDevice(&async->device) == CUDA_SUCCESS;
+		return current_one(async);
 	if (real->cuCtxPushCurrent_v2(async->context) != CUDA_SUCCESS)
 		return false;
 	ok = real->cuCtxGetDevice(&async->device) == CUDA_SUCCESS;
@@ -124,8 +131,13 @@ bool gp_async_begin(struct gp_async *async, CUmemoryPool pool, uint64_t bytes,
 		return true;
 	async->device = -1;
 	async->counted = true;
-	if (!__atomic_load_n(&gp_devices_capped, __ATOMIC_RELAXED))
+	if (!__atomic_load_n(&gp_devices_capped, __ATOMIC_RELAXED)) {
+		/* So that it is known to go with the context. The stream is
+		 * not asked: almost always it is of the same one. */
+		if (!current_one(async))
+			async->device = -1;
 		return true;
+	}
 	async->counted = whose(async);
 	if (!async->counted)
 		return true;

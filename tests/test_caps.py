@@ -163,6 +163,22 @@ class KnownTraps(CapsTest):
                           sim='memory:1GiB,context:64MiB')
         self.assertEqual(lines[-1], ('own=2Mx0', '96, %d' % OOM))
 
+    def test_without_a_limit_it_takes_its_own_with_it_too(self):
+        """As far as is counted then."""
+        for end in ('reset=1',), ('create=1', 'async=2Mx10', 'destroy=1'):
+            with self.subTest(end=end):
+                steps = ('managed=2Mx10', 'array=2Mx10', 'async=2Mx10')
+                if end[0] == 'create=1':
+                    steps, end = end[:2], end[2:]
+                self.caps(*steps, *end, 'forget=1', conf='quiet:True',
+                          sim='memory:1GiB,context:64MiB')
+                report = self.report()
+                self.assertEqual(
+                    report['passthrough.async.bytes.allocated'], 20 << 20)
+                self.assertEqual(report['passthrough_device_bytes'], 0)
+                for name in self.reports():
+                    os.unlink(os.path.join(self.dir, name))
+
     def test_everybody_is_served_from_the_cache(self):
         """The card is full of what the pool has cached: whoever needs memory
         gets it, asking for it or not."""
