@@ -135,8 +135,10 @@ static void look(void *arg, int dir, const char *name)
 
 		id.pid = parts.pid;
 		id.start = parts.start;
-		/* One that has just begun is not written yet. */
-		if (gp_process_life(&id, &asking->self) != GP_ALIVE)
+		/* One that has just begun is not written yet. One that was
+		 * killed over it is nothing to tell; it is swept some day. */
+		if (rc != -ENODATA &&
+		    gp_process_life(&id, &asking->self) != GP_ALIVE)
 			gp_warn("%s in the runtime directory is not used: %s",
 				name, why);
 	} else if (answers(&neighbour->head, asking)) {

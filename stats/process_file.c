@@ -324,12 +324,23 @@ static const char *fault(const struct gp_file_head *head, uint64_t size)
 
 int gp_file_read_head(int fd, struct gp_file_head *head, const char **why)
 {
+	static const char none[sizeof(head->magic)];
 	struct stat info;
+	bool looked = !fstat(fd, &info);
 
-	if (fstat(fd, &info) ||
+	/* Its room comes first, the magic last. */
+	if (looked && !info.st_size) {
+		*why = "it is empty";
+		return -ENODATA;
+	}
+	if (!looked ||
 	    pread(fd, head, sizeof(*head), 0) != (ssize_t)sizeof(*head)) {
 		*why = "it is too short";
 		return -EINVAL;
+	}
+	if (!memcmp(head->magic, none, sizeof(none))) {
+		*why = "it was never finished";
+		return -ENODATA;
 	}
 	*why = fault(head, (uint64_t)info.st_size);
 	if (*why)

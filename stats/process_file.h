@@ -115,7 +115,8 @@ static inline void *gp_file_at(uint64_t offset)
  * writing. A descriptor, or -errno with a string constant in *why. */
 int gp_file_open(int dir, const char *name, const char **why);
 
-/* Reads and checks the header. 0, or -EINVAL with *why. */
+/* Reads and checks the header. 0, -EINVAL with *why, or, with it too, -ENODATA:
+ * it is not finished; whoever made it still does, or was killed over it. */
 int gp_file_read_head(int fd, struct gp_file_head *head, const char **why);
 
 /* Whose file is it? 0 or -errno with *why. */

@@ -473,6 +473,19 @@ class Hostile(CardTest):
         self.assertEqual(self.alloc(needy, 900), 0)
         self.assertEqual(self.finish(needy)[0], 0)
 
+    def test_killed_while_it_began(self):
+        """It left a file without a head, or an empty one: nothing is said."""
+        idle, needy = self.idle_and_needy()
+        gone = subprocess.Popen(['true'])
+        start = gpupool_file.start_of(gone.pid)
+        gone.wait()
+        for image, size in enumerate((0, 1 << 20)):
+            with open(self.place('%d-%d-%d.gpupool' % (gone.pid, start,
+                                                       image)), 'wb') as file:
+                file.truncate(size)
+        self.assertEqual(self.alloc(needy, 800), 0)
+        self.assertEqual(self.finish(needy), (0, ''))
+
     def test_requests_of_the_dead(self):
         """A request whose asker was killed is removed by who was asked, and by
         the next to start."""
