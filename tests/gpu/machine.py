@@ -137,6 +137,22 @@ def card():
     return done.stdout.strip()
 
 
+def need_cards(count):
+    """Skip unless this process would see so many."""
+    code = ("import ctypes\n"
+            "cu = ctypes.CDLL('libcuda.so.1')\n"
+            "n = ctypes.c_int()\n"
+            "assert cu.cuInit(0) == 0\n"
+            "assert cu.cuDeviceGetCount(ctypes.byref(n)) == 0\n"
+            "print(n.value)\n")
+    done = subprocess.run([sys.executable, "-c", code], env=plain_env(),
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                          universal_newlines=True, check=False)
+    if done.returncode or int(done.stdout) < count:
+        raise Skip("needs %d cards, has %s" % (
+            count, done.stdout.strip() or "none"))
+
+
 def need_modules(*names):
     """Skip unless this Python has them all (looked up, not imported)."""
     import importlib.util

@@ -28,6 +28,7 @@ import reports
 import share_cases
 import snapshot_cases
 import stack_cases
+import ways_cases
 from case import Context, compare, pair
 from common import Run
 from machine import Failure, Skip
@@ -264,7 +265,8 @@ CASES = [("c-static", c_static), ("c-shared", c_shared),
          ("handler-before", handler_before), ("handler-after", handler_after),
          ("install", install)] + order_cases.CASES + limit_cases.CASES + \
         stack_cases.CASES + share_cases.CASES + ipc_cases.CASES + \
-        oom_cases.CASES + snapshot_cases.CASES + conformance_cases.CASES
+        oom_cases.CASES + snapshot_cases.CASES + conformance_cases.CASES + \
+        ways_cases.CASES
 
 
 # Those that fill the card: nothing else may run meanwhile.

@@ -1,5 +1,5 @@
-"""CuPy without its own pool: every array is a cudaMalloc. A filter over images
-of changing sizes, matrix products, sorting; the last line is equal each run."""
+"""CuPy without its own pool: every array is a cudaMalloc; with the word `pool`,
+above its own. A filter over images of changing sizes, matrix products, sorting; the last line is equal each run."""
 
 import hashlib
 import sys
@@ -9,13 +9,13 @@ import numpy as np
 
 
 def main():
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 60
-    cp.cuda.set_allocator(None)
-    cp.cuda.set_pinned_memory_allocator(None)
+    if sys.argv[1:] != ["pool"]:
+        cp.cuda.set_allocator(None)
+        cp.cuda.set_pinned_memory_allocator(None)
     rng = np.random.default_rng(7)
     digest = hashlib.sha256()
     kept = []
-    for index in range(rounds):
+    for index in range(60):
         height, width = (int(n) for n in rng.integers(64, 1500, 2))
         image = cp.asarray(rng.integers(0, 256, (height, width),
                                         dtype=np.int64))
