@@ -92,7 +92,8 @@ def main():
     check('top: what is cached', 2 * GIB <= row['cached_bytes'] < 2.1 * GIB,
           row)
     card, = [card for card in page['cards'] if card['processes']]
-    check('top: others on the card', card['used_bytes'] > 9 * GIB, card)
+    check('top: others on the card',
+          (card['used_bytes'] or 0) > 9 * GIB, card)
     pid = str(row['pid'])
     status, text = gpupool('ctl', pid, 'trim')
     check('ctl trim', status == 0 and '2.00 GiB' in text, text)
