@@ -58,6 +58,7 @@ PROG_SRC  := $(wildcard tests/programs/*.c)
 FUZZ_SRC  := $(wildcard tests/fuzz/*.c)
 ORDER_SRC := $(wildcard tests/order/*.c)
 CONFORM_SRC := $(wildcard tests/conformance/*.c)
+SOAK_SRC  := $(wildcard tests/soak/*.c)
 BENCH_SRC := $(wildcard tests/bench/*.c)
 EX_SRC    := $(wildcard tests/examples/*.c)
 
@@ -77,13 +78,14 @@ UNITS  := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(UNIT_SRC))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/tests/fuzz/%,$(FUZZ_SRC))
 ORDER_FUZZ := $(B)/tests/order-fuzz
 CONFORMANCE := $(B)/tests/conformance
+SOAK   := $(B)/tests/soak
 MUTANT := $(B)/mut/libgpupool.so
 BENCHES := $(patsubst tests/bench/%.c,$(B)/tests/bench/%,$(BENCH_SRC))
 # rt_*: runtime API, built with shared and static cudart. Others: as named.
 PROGS  := $(patsubst tests/programs/%.c,$(B)/tests/programs/%,$(PROG_SRC)) \
 	  $(patsubst tests/programs/rt_%.c,$(B)/tests/programs/rt_%-static,$(filter tests/programs/rt_%,$(PROG_SRC)))
 
-.PHONY: all docs deps demo test bench fuzz lint gpu-test gpu-bench install uninstall libfuzzer clean help format headers work-table readme
+.PHONY: all docs deps demo test bench fuzz soak lint gpu-test gpu-bench install uninstall libfuzzer clean help format headers work-table readme
 all: $(LIB) $(SIM) $(NVML) $(RT) $(RT_A) $(REPLAY) $(EXAMPLES) $(CONF_DOC)
 
 help:
@@ -96,6 +98,7 @@ help:
 	@echo 'make SAN=thread test              units and fuzzers under TSan'
 	@echo 'make bench [TRACES=DIR]           timings, build/bench.json'
 	@echo 'make fuzz          longer random runs'
+	@echo 'make soak [SECONDS=1800] [SEED=N] random calls and kills on simulated cards'
 	@echo 'make libfuzzer     build/libfuzzer/conf-fuzz, with clang'
 	@echo 'make docs          man page and completions, in build/share/'
 	@echo 'make readme        the configuration table in the README'
@@ -122,7 +125,7 @@ CUDA_VERSION := $(shell sed -n 's/^\#define CUDA_VERSION //p' $(CUDA_INC)/cuda.h
 
 # ---- objects -------------------------------------------------------------
 
-$(B)/obj/shim/%.c.o $(B)/obj/tests/sim/%.c.o $(B)/obj/tests/programs/%.c.o $(B)/obj/tests/conformance/%.c.o $(B)/obj/tests/order/%.c.o $(B)/obj/tests/order/caller/%.c.o $(B)/obj/tests/examples/%.c.o: EXTRA = -isystem $(CUDA_INC)
+$(B)/obj/shim/%.c.o $(B)/obj/tests/sim/%.c.o $(B)/obj/tests/programs/%.c.o $(B)/obj/tests/conformance/%.c.o $(B)/obj/tests/soak/%.c.o $(B)/obj/tests/order/%.c.o $(B)/obj/tests/order/caller/%.c.o $(B)/obj/tests/examples/%.c.o: EXTRA = -isystem $(CUDA_INC)
 $(B)/obj/shim/%.c.o $(B)/obj/pool/%.c.o $(B)/obj/stats/%.c.o $(B)/obj/conf/%.c.o: EXTRA += $(LIB_CFLAGS)
 
 $(B)/obj/%.c.o: %.c | headers
@@ -209,6 +212,11 @@ $(CONFORMANCE): $(call obj,$(CONFORM_SRC)) $(RT) $(SIM)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) -L$(B)/sim -lcudart -lcuda -lpthread
 
+$(SOAK): $(call obj,$(SOAK_SRC)) $(RT) $(SIM)
+	$(say) LINK $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) -L$(B)/sim -lcudart -lcuda -lpthread
+
 $(B)/tests/unit/test_replay_%: $(B)/obj/tests/unit/test_replay_%.c.o $(REPLAY_LIB) $(CORE)
 	$(say) LINK $@
 	@mkdir -p $(@D)
@@ -277,7 +285,7 @@ deps:
 
 # TSan does not survive an exported dlsym, so SAN=thread runs what is linked,
 # not what is preloaded.
-test: $(UNITS) $(FUZZERS) $(if $(filter thread,$(SAN)),,all $(PROGS) $(CONFORMANCE)) $(if $(SAN),,$(ORDER_FUZZ))
+test: $(UNITS) $(FUZZERS) $(if $(filter thread,$(SAN)),,all $(PROGS) $(CONFORMANCE) $(SOAK)) $(if $(SAN),,$(ORDER_FUZZ))
 	$(Q)$(PYTHON) tests/run.py --build $(B) $(if $(SAN),--san $(SAN)) $(if $(AGAIN),--again) $(TESTS)
 
 demo: all
@@ -289,13 +297,17 @@ bench: all $(BENCHES) $(B)/tests/programs/drv_script
 fuzz: $(FUZZERS) $(if $(filter thread,$(SAN)),,all $(PROGS) $(CONFORMANCE)) $(if $(SAN),,$(ORDER_FUZZ))
 	$(Q)$(PYTHON) tests/run.py --build $(B) $(if $(SAN),--san $(SAN)) --fuzz-long
 
+SECONDS ?= 1800
+soak: all $(SOAK)
+	$(Q)$(PYTHON) tests/soak.py --build $(B) $(if $(SAN),--san $(SAN)) --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
 gpu-test: all
 	$(Q)$(PYTHON) tests/gpu/run.py --build $(B)
 
 gpu-bench: all $(BENCHES)
 	$(Q)$(PYTHON) tests/gpu/bench.py --build $(B)
 
-LINT_SRC = $(CORE_SRC) $(wildcard conf/doc/*.c) $(SHIM_SRC) $(SIM_SRC) $(NVML_SRC) $(RT_SRC) $(REPLAY_SRC) $(UNIT_SRC) $(PROG_SRC) $(FUZZ_SRC) $(ORDER_SRC) $(CONFORM_SRC) $(BENCH_SRC) $(EX_SRC) $(wildcard tests/support/*.c)
+LINT_SRC = $(CORE_SRC) $(wildcard conf/doc/*.c) $(SHIM_SRC) $(SIM_SRC) $(NVML_SRC) $(RT_SRC) $(REPLAY_SRC) $(UNIT_SRC) $(PROG_SRC) $(FUZZ_SRC) $(ORDER_SRC) $(CONFORM_SRC) $(SOAK_SRC) $(BENCH_SRC) $(EX_SRC) $(wildcard tests/support/*.c)
 LINT_HDR = $(wildcard */*.h */*/*.h)
 lint:
 	clang-format --dry-run -Werror $(LINT_SRC) $(LINT_HDR)

@@ -1,0 +1,43 @@
+"""A short soak: see soak.py, and `make soak` for a long one."""
+import random
+import unittest
+
+import harness
+import soak
+
+SECONDS = 20
+
+
+class Short(harness.CudaTest):
+
+    def test_random_calls_and_kills(self):
+        """Another seed each time; it is told with what went wrong."""
+        if self.build.san:
+            self.skipTest('a sanitized build is soaked by hand')
+        seed = random.SystemRandom().getrandbits(32)
+        problem = soak.soak(self.build, seed, SECONDS, say=lambda text: None)
+        self.assertIsNone(problem, problem)
+
+
+class Judge(unittest.TestCase):
+    """What is said of the long-lived worker's figures."""
+
+    def problems(self, **last):
+        usual = {'fds': 7, 'threads': 6, 'rss_kib': 60000, 'malloc_kib': 200,
+                 'maps': 100}
+        rounds = [dict(usual, malloc_kib=200 + 30 * i) for i in range(40)]
+        for i in range(30, 40):
+            rounds[i].update(last)
+        return list(soak.Growth(rounds, None).problems())
+
+    def test_growth(self):
+        self.assertEqual(self.problems(), [])
+        for last in ({'fds': 8}, {'threads': 7}, {'rss_kib': 100000},
+                     {'malloc_kib': 9000}, {'maps': 150}):
+            with self.subTest(**last):
+                problem, = self.problems(**last)
+                self.assertIn(list(last)[0].partition('_')[0], problem)
+
+
+if __name__ == '__main__':
+    unittest.main()
