@@ -8,7 +8,6 @@
 #include <time.h>
 
 #include "shim/capture.h"
-#include "shim/devices.h"
 #include "shim/driver_impl.h"
 #include "shim/neighbours.h"
 #include "shim/room.h"
@@ -61,18 +60,42 @@ static int unreserve(void *dev, uint64_t va, uint64_t bytes)
 			     "cuMemAddressFree");
 }
 
+/* The first handle decides whether there are such as network cards reach. */
+static CUresult create_handle(struct gp_cuda_driver *cuda, uint64_t bytes,
+			      CUmemGenericAllocationHandle *made)
+{
+	enum gp_rdma rdma = __atomic_load_n(&cuda->rdma, __ATOMIC_RELAXED);
+	enum gp_rdma decided = GP_RDMA_SEEN;
+	CUmemAllocationProp prop = cuda->prop;
+	CUresult rc;
+
+	prop.allocFlags.gpuDirectRDMACapable = rdma != GP_RDMA_NO;
+	rc = gp_real()->cuMemCreate(made, bytes, &prop, 0);
+	if (rdma != GP_RDMA_SAID)
+		return rc;
+	if (rc != CUDA_SUCCESS) {
+		prop.allocFlags.gpuDirectRDMACapable = 0;
+		rc = gp_real()->cuMemCreate(made, bytes, &prop, 0);
+		decided = GP_RDMA_NO;
+	}
+	if (rc == CUDA_SUCCESS)
+		__atomic_compare_exchange_n(&cuda->rdma, &rdma, decided, false,
+					    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	return rc;
+}
+
 static int create(void *dev, uint64_t bytes, uint64_t *handle)
 {
-	const struct gp_cuda_driver *cuda = dev;
+	struct gp_cuda_driver *cuda = dev;
 	CUmemGenericAllocationHandle made;
 	int rc = gp_cuda_take(cuda, bytes);
 	CUresult result;
 
 	if (rc)
 		return rc;
-	result = gp_real()->cuMemCreate(&made, bytes, &cuda->prop, 0);
+	result = create_handle(cuda, bytes, &made);
 	if (gp_cuda_others_gave(cuda, bytes, result))
-		result = gp_real()->cuMemCreate(&made, bytes, &cuda->prop, 0);
+		result = create_handle(cuda, bytes, &made);
 	rc = gp_cuda_errno(result, "cuMemCreate");
 	gp_cuda_taken(cuda, bytes, rc);
 	if (!rc)
@@ -173,7 +196,7 @@ static uint64_t make_room(void *dev, uint64_t bytes)
 				 cuda->driver.device, bytes);
 }
 
-static const struct gp_driver_ops cuda_ops = {
+const struct gp_driver_ops gp_cuda_ops = {
 	.reserve = reserve,
 	.unreserve = unreserve,
 	.create = create,
@@ -355,7 +378,7 @@ static bool is_blocking(void *dev, uint64_t stream)
 	       !(flags & CU_STREAM_NON_BLOCKING);
 }
 
-static const struct gp_stream_ops cuda_streams = {
+const struct gp_stream_ops gp_cuda_streams = {
 	.event_create = event_create,
 	.record = record,
 	.wait = wait,
@@ -367,65 +390,3 @@ static const struct gp_stream_ops cuda_streams = {
 	.is_capturing = is_capturing,
 	.is_blocking = is_blocking,
 };
-
-static bool attribute(CUdevice device, CUdevice_attribute which)
-{
-	int value = 0;
-
-	return gp_real()->cuDeviceGetAttribute(&value, which, device) ==
-		       CUDA_SUCCESS &&
-	       value != 0;
-}
-
-int gp_cuda_driver_init(struct gp_cuda_driver *cuda, CUcontext context,
-			CUdevice device)
-{
-	const struct gp_real *real = gp_real();
-	size_t total = 0, granularity = 0;
-	struct gp_limit_stats limit;
-	int rc;
-
-	memset(cuda, 0, sizeof(*cuda));
-	cuda->context = context;
-	cuda->device = device;
-	cuda->driver.ops = &cuda_ops;
-	cuda->driver.streams = &cuda_streams;
-	cuda->driver.dev = cuda;
-	cuda->driver.device = (uint32_t)device;
-	rc = gp_cuda_errno(real->cuDeviceTotalMem_v2(&total, device),
-			   "cuDeviceTotalMem_v2");
-	if (rc)
-		return rc;
-	cuda->driver.total_bytes = total;
-	if (real->cuDeviceGetUuid_v2(&cuda->uuid, device) != CUDA_SUCCESS)
-		memset(&cuda->uuid, 0, sizeof(cuda->uuid));
-	cuda->limit = gp_device_limit(device);
-	gp_limit_get(cuda->limit, &limit);
-	if (limit.cap < total)
-		cuda->driver.limit_bytes = limit.cap;
-	cuda->host_sees_all = attribute(
-		device,
-		CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
-	cuda->driver.granularity = 2u << 20;
-	cuda->driver.has_vmm = attribute(
-		device,
-		CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
-	if (!cuda->driver.has_vmm)
-		return 0;
-
-	cuda->prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-	cuda->prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-	cuda->prop.location.id = device;
-	/* Exportable, so that a block can be shared between processes. */
-	if (attribute(
-		    device,
-		    CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))
-		cuda->prop.requestedHandleTypes =
-			CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-	if (real->cuMemGetAllocationGranularity(
-		    &granularity, &cuda->prop,
-		    CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) == CUDA_SUCCESS &&
-	    granularity)
-		cuda->driver.granularity = granularity;
-	return 0;
-}

@@ -11,12 +11,22 @@
 /* Devices that can be another's peer, by number. */
 #define GP_MAX_PEERS 64
 
+/* Whether handles are made so that network cards reach them (GPUDirect RDMA), as
+ * they do plain memory. There are machines where the device says that it can
+ * and no such handle can be made (WSL2): the first one decides. */
+enum gp_rdma {
+	GP_RDMA_NO,
+	GP_RDMA_SAID, /* by the device */
+	GP_RDMA_SEEN, /* there is such a handle */
+};
+
 struct gp_cuda_driver {
 	struct gp_driver driver; /* what the pool is given */
 	CUcontext context;
 	CUdevice device;
 	CUuuid uuid; /* of the device, or of its part (MIG); zeros: unknown */
 	CUmemAllocationProp prop; /* of every handle; immutable */
+	enum gp_rdma rdma;        /* atomic */
 	/* Other devices that may reach the memory, and those that ever could,
 	 * by number; atomic. peer_users: how many contexts of each asked for
 	 * it; see peers.c. */

@@ -1,11 +1,15 @@
 /*
- * Between driver.c and driver_wait.c.
+ * Between driver.c, driver_init.c and driver_wait.c.
  */
 #ifndef GP_SHIM_DRIVER_IMPL_H
 #define GP_SHIM_DRIVER_IMPL_H
 
 #include "shim/capture.h"
 #include "shim/driver.h"
+
+/* driver.c: the seam. Constant. */
+extern const struct gp_driver_ops gp_cuda_ops;
+extern const struct gp_stream_ops gp_cuda_streams;
 
 /* As the seam answers; remembers the code for gp_cuda_last_error(). `call`: a
  * string constant. */

@@ -11,8 +11,8 @@ SETTINGS = ('quiet:True', 'quiet:True,expandable_segments:False',
 
 class Pointers(harness.CudaTest):
 
-    def lines(self, program, **kwargs):
-        result = self.run_program([program], sim='memory:1GiB,devices:2',
+    def lines(self, program, sim='', **kwargs):
+        result = self.run_program([program], sim='memory:1GiB,devices:2' + sim,
                                   **kwargs)
         self.assert_ok(result)
         self.assertEqual(result.err, b'')
@@ -23,6 +23,17 @@ class Pointers(harness.CudaTest):
 
     def test_peers(self):
         self.compare('drv_peers', 20)
+
+    def test_rdma(self):
+        """Pool memory is as capable as plain memory is; where no such handle
+        can be made after all the pool does without, and says nothing."""
+        plain = self.lines('drv_pointers', preload=False)
+        asked = [line for line in plain if 'gpudirect rdma: ' in line]
+        self.assertTrue(any(line.endswith(' 1') for line in asked), asked)
+        none = self.lines('drv_pointers', sim=',rdma:0', preload=False)
+        for sim in ',rdma:0', ',fail:cuMemCreate@1=801':
+            self.assertEqual(none, self.lines('drv_pointers', sim=sim,
+                                              conf='quiet:True'))
 
     def compare(self, program, least):
         plain = self.lines(program, preload=False)

@@ -131,8 +131,6 @@ static const struct {
 	{CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, 1},
 	{CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 1},
 	{CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, 1},
-	{CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED, 0},
-	{CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 0},
 };
 
 CUresult sim_device_attribute(int *value, CUdevice_attribute attribute,
@@ -152,6 +150,12 @@ CUresult sim_device_attribute(int *value, CUdevice_attribute attribute,
 		return CUDA_SUCCESS;
 	case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
 		*value = (int)sim.settings.pools;
+		return CUDA_SUCCESS;
+	case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED:
+		*value = (int)sim.settings.rdma;
+		return CUDA_SUCCESS;
+	case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED:
+		*value = sim.settings.rdma && sim.settings.vmm;
 		return CUDA_SUCCESS;
 	case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
 		*value = (int)sim.settings.pageable;

@@ -21,6 +21,7 @@
  *   vmm:0|1           virtual memory supported         (1)
  *   pools:0|1         memory pools supported           (1)
  *   peer:0|1          peer access between devices      (1)
+ *   rdma:0|1          network cards reach memory       (1)
  *   pageable:0|1      pageableMemoryAccess             (0)
  *   version:N         the driver's version             (that of cuda.h)
  *   schedule:N        no time passes: work runs in an order drawn from the

@@ -78,6 +78,18 @@ static unsigned access_of(const struct sim_region *region, CUdeviceptr va)
 	return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
 }
 
+/* Plain memory is; virtual memory where its handle was made so (measured).
+ * locked. */
+static bool reached_by_network(const struct sim_region *region, CUdeviceptr va)
+{
+	const struct sim_map *map;
+
+	if (region->kind != SIM_RESERVED)
+		return region->kind == SIM_PLAIN && sim.settings.rdma;
+	map = sim_map_at(va);
+	return map && map->phys->prop.allocFlags.gpuDirectRDMACapable;
+}
+
 /* The answer for a known address as a number. locked. */
 static CUresult answer(CUpointer_attribute attribute, CUdeviceptr va,
 		       const struct sim_region *region, uint64_t *value,
@@ -145,7 +157,7 @@ static CUresult answer(CUpointer_attribute attribute, CUdeviceptr va,
 		*value = region->kind == SIM_PLAIN;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-		*value = 0;
+		*value = reached_by_network(region, va);
 		return CUDA_SUCCESS;
 	}
 	return CUDA_ERROR_INVALID_VALUE;

@@ -37,6 +37,7 @@ static const struct key keys[] = {
 	{"vmm", NUMBER, AT(vmm), 1, 0, 1},
 	{"pools", NUMBER, AT(pools), 1, 0, 1},
 	{"peer", NUMBER, AT(peer), 1, 0, 1},
+	{"rdma", NUMBER, AT(rdma), 1, 0, 1},
 	{"pageable", NUMBER, AT(pageable), 0, 0, 1},
 	{"leak_report", NUMBER, AT(leak_report), 0, 0, 1},
 	{"call_log", PATH, AT(call_log), 0, 0, 0},

@@ -32,6 +32,8 @@ static CUresult read_prop(const CUmemAllocationProp *prop,
 	if (prop->requestedHandleTypes &
 	    ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	if (prop->allocFlags.gpuDirectRDMACapable && !sim.settings.rdma)
+		return CUDA_ERROR_INVALID_VALUE;
 	if (prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
 		*device = sim_device_of(prop->location.id);
 		return *device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
