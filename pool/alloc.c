@@ -108,10 +108,13 @@ static bool rose_far(const struct gp_pool *pool, const struct gp_tally *tally)
 	       (int64_t)__atomic_load_n(&pool->tally_slack, __ATOMIC_RELAXED);
 }
 
-/* A block that was not in the cache. */
+/* A block that the hit path did not find. `own`: it was the thread's all the
+ * same, so its level is no higher than it was before. */
 static void finish(struct gp_pool *pool, struct gp_cache *cache,
-		   struct gp_block *b, uint64_t bytes, uint64_t *va)
+		   struct gp_block *b, bool own, uint64_t bytes, uint64_t *va)
 {
+	bool publish = false;
+
 	*va = gp_pool_address(pool, gp_block_granule(b));
 	if (!cache) {
 		b->owner = 0;
@@ -124,9 +127,10 @@ static void finish(struct gp_pool *pool, struct gp_cache *cache,
 	b->owner = cache->number;
 	gp_cache_lock(cache);
 	hand_out(pool, &cache->tally, b, *va, bytes);
-	gp_tally_rose(&cache->tally);
-	bool publish = rose_far(pool, &cache->tally);
-
+	if (!own) {
+		gp_tally_rose(&cache->tally);
+		publish = rose_far(pool, &cache->tally);
+	}
 	gp_cache_unlock(cache);
 	if (publish) {
 		gp_lock(&pool->lock);
@@ -135,14 +139,15 @@ static void finish(struct gp_pool *pool, struct gp_cache *cache,
 	}
 }
 
-/* A block of the thread's own cache, after what others gave back to it. */
+/* A block of the thread's own cache: somebody had its lock, or others gave the
+ * block back. *own: they gave none. */
 static struct gp_block *pop_slowly(struct gp_pool *pool, struct gp_cache *cache,
-				   uint32_t granules)
+				   uint32_t granules, bool *own)
 {
 	struct gp_block *b;
 
 	gp_cache_lock(cache);
-	gp_cache_drain(cache);
+	*own = !gp_cache_drain(cache);
 	b = gp_cache_pop(cache, granules);
 	gp_cache_unlock(cache);
 	if (!b || gp_order_reissue(&pool->order, b->stamp) ||
@@ -178,6 +183,7 @@ static cold int miss(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
 	struct gp_cache *cache = cache_of(pool);
 	uint32_t granules = round_request(pool, bytes);
 	struct gp_block *b = NULL;
+	bool own = false;
 	uint64_t at;
 	int rc;
 
@@ -186,13 +192,14 @@ static cold int miss(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
 	if (granules == 0)
 		return refuse(pool, -ENOMEM);
 	if (cache)
-		b = pop_slowly(pool, cache, granules);
+		b = pop_slowly(pool, cache, granules, &own);
 	if (!b) {
+		own = false;
 		rc = gp_serve(pool, cache, granules, &b);
 		if (rc)
 			return refuse(pool, rc);
 	}
-	finish(pool, cache, b, bytes, &at);
+	finish(pool, cache, b, own, bytes, &at);
 	if (pool->config.check)
 		check_step(pool);
 	if (pool->config.zero && fill(pool, at, bytes))
@@ -315,25 +322,38 @@ static cold void put_aside(struct gp_pool *pool, struct gp_block *b,
 	gp_reclaim_set_aside(pool, b);
 }
 
-/* An idle block to where it came from. */
-static hot void put(struct gp_pool *pool, struct gp_block *b, uint64_t va,
-		    uint64_t waits)
+/* Into the thread's own cache, whose lock it has. */
+static hot void put_own(struct gp_pool *pool, struct gp_cache *cache,
+			struct gp_block *b, uint64_t va, uint64_t waits)
+{
+	bool large = b->granules >= GP_CACHE_SMALL;
+	bool full;
+
+	take_back(pool, &cache->tally, b, va);
+	cache->tally.waits += waits;
+	full = gp_cache_push(cache, b);
+	gp_cache_unlock(cache);
+	if (unlikely(full))
+		overflow(pool, cache, large);
+}
+
+/* The thread has no cache yet, or it is busy, or another has the block. */
+static __attribute__((noinline)) void put_slowly(struct gp_pool *pool,
+						 struct gp_block *b,
+						 uint64_t va, uint64_t waits)
 {
 	struct gp_cache *cache = cache_of(pool);
 	uint32_t owner = b->owner;
 
-	if (likely(cache && gp_cache_try(cache))) {
-		take_back(pool, &cache->tally, b, va);
-		cache->tally.waits += waits;
-		if (likely(owner == cache->number)) {
-			bool large = b->granules >= GP_CACHE_SMALL;
-			bool full = gp_cache_push(cache, b);
-
-			gp_cache_unlock(cache);
-			if (__builtin_expect(full, 0))
-				overflow(pool, cache, large);
+	/* Not past a busy cache: a block given back as another thread's would
+	 * keep the next allocation from its hit. */
+	if (cache && (gp_cache_try(cache) || gp_cache_try_long(cache))) {
+		if (owner == cache->number) {
+			put_own(pool, cache, b, va, waits);
 			return;
 		}
+		take_back(pool, &cache->tally, b, va);
+		cache->tally.waits += waits;
 		gp_cache_unlock(cache);
 	} else {
 		count_free(pool, b, va, waits);
@@ -344,6 +364,20 @@ static hot void put(struct gp_pool *pool, struct gp_block *b, uint64_t va,
 		gp_cache_push_remote(pool->caches[owner], b);
 	else
 		put_central(pool, b);
+}
+
+/* An idle block to where it came from. */
+static hot void put(struct gp_pool *pool, struct gp_block *b, uint64_t va,
+		    uint64_t waits)
+{
+	struct gp_cache_tls *tls = &gp_cache_tls;
+	struct gp_cache *cache = tls->last;
+
+	if (likely(tls->last_serial == pool->serial &&
+		   b->owner == cache->number && gp_cache_try(cache)))
+		put_own(pool, cache, b, va, waits);
+	else
+		put_slowly(pool, b, va, waits);
 }
 
 /* It comes back when the last of those processes lets go. */

@@ -8,7 +8,7 @@
 #include "pool/registry.h"
 #include "pool/state.h"
 
-/* How often a lock is tried before the thread sleeps for it. */
+/* How often a lock is looked at before the thread sleeps for it. */
 #define SPINS           64
 #define YIELDS          64
 
@@ -23,16 +23,35 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key; /* runs give_back() when a thread ends */
 static bool have_key;
 
+static void pause_core(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+__attribute__((noinline, cold)) bool gp_cache_try_long(struct gp_cache *cache)
+{
+	for (unsigned i = 0; i < SPINS + YIELDS; i++) {
+		if (i < SPINS)
+			pause_core();
+		else
+			sched_yield();
+		if (!__atomic_load_n(&cache->lock, __ATOMIC_RELAXED) &&
+		    gp_cache_try(cache))
+			return true;
+	}
+	return false;
+}
+
 void gp_cache_lock(struct gp_cache *cache)
 {
 	const struct timespec nap = {.tv_nsec = 50000};
 
-	for (unsigned i = 0; !gp_cache_try(cache); i++) {
-		if (i >= SPINS + YIELDS)
-			nanosleep(&nap, NULL); /* the owner lost its core */
-		else if (i >= SPINS)
-			sched_yield();
-	}
+	while (!gp_cache_try(cache) && !gp_cache_try_long(cache))
+		nanosleep(&nap, NULL);
 }
 
 /* ---- life -------------------------------------------------------------------- */
@@ -148,9 +167,10 @@ static struct gp_block *take_remote(struct gp_cache *cache)
 	return __atomic_exchange_n(&cache->remote, NULL, __ATOMIC_ACQUIRE);
 }
 
-void gp_cache_drain(struct gp_cache *cache)
+bool gp_cache_drain(struct gp_cache *cache)
 {
 	struct gp_block *b = take_remote(cache);
+	bool any = b != NULL;
 
 	while (b) {
 		struct gp_block *next = b->right;
@@ -158,6 +178,7 @@ void gp_cache_drain(struct gp_cache *cache)
 		gp_cache_push(cache, b);
 		b = next;
 	}
+	return any;
 }
 
 static void detach_small(struct gp_cache *cache, struct gp_block **chain)

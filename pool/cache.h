@@ -28,7 +28,7 @@
 #define GP_CACHE_MANY_LARGE 128u
 
 struct gp_cache {
-	/* 1 while locked. Atomic; the owner only tries. */
+	/* 1 while locked. Atomic. The owner tries, and never sleeps for it. */
 	uint32_t lock;
 	uint32_t number;       /* in gp_pool.caches; constant */
 	uint32_t small, large; /* blocks held; cache's lock */
@@ -75,8 +75,9 @@ struct gp_cache *gp_cache_find(struct gp_pool *pool);
  * Waits for the owner's few instructions. */
 struct gp_block *gp_cache_detach(struct gp_cache *cache, unsigned parts);
 
-/* What other threads freed comes into the cache. The caller holds its lock. */
-void gp_cache_drain(struct gp_cache *cache);
+/* What other threads freed comes into the cache. True if there was any. The
+ * caller holds its lock. */
+bool gp_cache_drain(struct gp_cache *cache);
 
 /* Give back what this cache, or every cache of the pool, holds, for the thread
  * of `self` or for none (NULL). Under the pool's lock. True if there was any. */
@@ -96,6 +97,9 @@ void gp_cache_publish_all(struct gp_pool *pool, const struct gp_tally *risen);
 
 /* Blocking, for cold paths. */
 void gp_cache_lock(struct gp_cache *cache);
+
+/* For a few microseconds, or as long as whoever has the lock lost its core. */
+bool gp_cache_try_long(struct gp_cache *cache);
 
 static inline bool gp_cache_try(struct gp_cache *cache)
 {

@@ -1,0 +1,157 @@
+/*
+ * A thread keeps its blocks: what other threads do with its cache for a moment
+ * does not take its hits away.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "pool/state.h"
+#include "tests/support/pool_rig.h"
+
+#define BYTES (16 * MIB)
+
+static struct pool_rig rig;
+
+static int open_rig(void **state)
+{
+	(void)state;
+	rig = pool_rig_new(GIB, false);
+	return pool_rig_open(&rig);
+}
+
+static int open_rounding_rig(void **state)
+{
+	(void)state;
+	rig = pool_rig_new(GIB, false);
+	for (int i = 0; i < GP_DIVISIONS; i++)
+		rig.config.roundup_power2_divisions[i] = 4;
+	return pool_rig_open(&rig);
+}
+
+static int close_rig(void **state)
+{
+	const char *why = pool_rig_close(&rig);
+
+	(void)state;
+	if (why)
+		print_error("%s\n", why);
+	return why != NULL;
+}
+
+static void pair(void)
+{
+	uint64_t va = pool_rig_alloc(&rig, BYTES);
+
+	assert_int_not_equal(va, 0);
+	assert_int_equal(gp_pool_free(rig.pool, va), 0);
+}
+
+static struct gp_cache *own_cache(void)
+{
+	return gp_cache_find(rig.pool);
+}
+
+/* In place of the C library's: a thread that waits for a lock calls it. */
+static struct gp_cache *let_go;
+static int yields;
+
+int sched_yield(void)
+{
+	yields++;
+	if (let_go)
+		gp_cache_unlock(let_go);
+	let_go = NULL;
+	return 0;
+}
+
+/* Somebody adds figures up just then: the free waits, and the block is there for
+ * the next allocation. */
+static void a_free_waits_for_a_busy_cache(void **state)
+{
+	uint64_t va = pool_rig_alloc(&rig, BYTES);
+	struct gp_cache *cache = own_cache();
+
+	(void)state;
+	assert_int_not_equal(va, 0);
+	yields = 0;
+	gp_cache_lock(cache);
+	let_go = cache;
+	assert_int_equal(gp_pool_free(rig.pool, va), 0);
+	assert_int_equal(yields, 1);
+	assert_int_equal(cache->large, 1);
+	assert_null(cache->remote);
+}
+
+/* But not for ever: a signal may have come while the thread itself had it. */
+static void though_not_for_ever(void **state)
+{
+	uint64_t va = pool_rig_alloc(&rig, BYTES);
+	struct gp_cache *cache = own_cache();
+
+	(void)state;
+	assert_int_not_equal(va, 0);
+	gp_cache_lock(cache);
+	assert_int_equal(gp_pool_free(rig.pool, va), 0);
+	assert_int_equal(cache->large, 0);
+	assert_non_null(cache->remote);
+	gp_cache_unlock(cache);
+	assert_int_equal(pool_rig_alloc(&rig, BYTES), va);
+}
+
+/* Figures are added up when a thread's level rose, with every cache locked. It
+ * did not where the block was its own, whatever the way there: a request that is
+ * rounded is never a plain hit. */
+static void own_blocks_add_nothing_up(void **state)
+{
+	uint64_t va;
+
+	(void)state;
+	pair();
+	assert_int_equal(pool_rig_stats(&rig).allocated_bytes.current, 0);
+	va = pool_rig_alloc(&rig, BYTES);
+	assert_int_not_equal(va, 0);
+	assert_int_equal(gp_pool_allocated(rig.pool), 0);
+	assert_int_equal(pool_rig_stats(&rig).allocated_bytes.current, BYTES);
+}
+
+/* What another thread gave back does count. */
+static void *free_it(void *arg)
+{
+	return (void *)(uintptr_t)gp_pool_free(rig.pool, *(uint64_t *)arg);
+}
+
+static void others_blocks_do(void **state)
+{
+	uint64_t va = pool_rig_alloc(&rig, BYTES);
+	pthread_t thread;
+	void *failed;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, free_it, &va), 0);
+	pthread_join(thread, &failed);
+	assert_null(failed);
+	assert_int_equal(pool_rig_stats(&rig).allocated_bytes.current, 0);
+	assert_int_equal(pool_rig_alloc(&rig, BYTES), va);
+	assert_int_equal(gp_pool_allocated(rig.pool), BYTES);
+}
+
+#define T(test) cmocka_unit_test_setup_teardown(test, open_rig, close_rig)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(a_free_waits_for_a_busy_cache),
+		T(though_not_for_ever),
+		cmocka_unit_test_setup_teardown(own_blocks_add_nothing_up,
+						open_rounding_rig, close_rig),
+		T(others_blocks_do),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
