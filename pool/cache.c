@@ -266,14 +266,17 @@ bool gp_cache_flush_all(struct gp_pool *pool, const struct gp_cache *self,
 	return any;
 }
 
-bool gp_cache_contended(struct gp_pool *pool, struct gp_cache *cache,
-			uint32_t granules)
+bool gp_cache_was_robbed(struct gp_cache *cache, uint32_t granules)
 {
 	uint64_t bit = 1ull << gp_cache_hash(granules);
+	bool was = (cache->robbed & bit) != 0;
 
-	if (!(cache->robbed & bit))
-		return false;
 	cache->robbed &= ~bit;
+	return was;
+}
+
+bool gp_cache_contended(struct gp_pool *pool, struct gp_cache *cache)
+{
 	uint64_t now = gp_call_now(pool);
 
 	if (cache->robbed_until < now)

@@ -86,11 +86,14 @@ bool gp_cache_flush(struct gp_pool *pool, struct gp_cache *cache,
 bool gp_cache_flush_all(struct gp_pool *pool, const struct gp_cache *self,
 			unsigned parts);
 
-/* A thread misses. Is it because others take such blocks out of its cache, and
- * has that happened too often of late? Threads that have one block less than
- * they use at a time would rob each other for ever. Under the pool's lock. */
-bool gp_cache_contended(struct gp_pool *pool, struct gp_cache *cache,
-			uint32_t granules);
+/* A thread misses. Did others take such blocks out of its cache, since it was
+ * asked last? Under the pool's lock. */
+bool gp_cache_was_robbed(struct gp_cache *cache, uint32_t granules);
+
+/* It was, and cannot do without robbing in turn. Has that happened too often of
+ * late? Threads that have one block less than they use at a time would rob each
+ * other for ever. Under the pool's lock. */
+bool gp_cache_contended(struct gp_pool *pool, struct gp_cache *cache);
 
 /* All tallies go into the pool's sums. Under the pool's lock. */
 void gp_cache_publish_all(struct gp_pool *pool, const struct gp_tally *risen);

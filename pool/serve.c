@@ -215,21 +215,50 @@ static void uncover(struct gp_pool *pool, struct gp_cache *cache,
 		gp_cache_flush(pool, cache, GP_CACHE_PART_LARGE);
 }
 
-static int serve(struct gp_pool *pool, struct gp_cache *cache,
-		 uint32_t granules, struct gp_block **b)
+/* Others looked into this thread's cache, and what they did not need of it lies
+ * where a search finds it. Only its own is uncovered: threads that each robbed
+ * all others to get back what is theirs would make those miss in turn. */
+static struct gp_block *regain(struct gp_pool *pool, struct gp_cache *cache,
+			       uint32_t granules)
+{
+	if (!is_small(granules))
+		uncover(pool, cache, 0);
+	return gp_objects_reserve(&pool->arena.blocks, 8)
+		       ? NULL
+		       : search(pool, granules, false);
+}
+
+/* Before the search. Returns the parts of other threads' caches that it may
+ * have. */
+static unsigned prepare(struct gp_pool *pool, struct gp_cache *cache,
+			uint32_t granules, struct gp_block **b)
 {
 	unsigned parts =
 		is_small(granules) ? GP_CACHE_PART_SMALL : GP_CACHE_PART_ALL;
+
+	if (cache && gp_cache_was_robbed(cache, granules)) {
+		*b = regain(pool, cache, granules);
+		if (*b)
+			return parts;
+		if (gp_cache_contended(pool, cache))
+			parts = 0;
+	}
+	if (!is_small(granules))
+		uncover(pool, cache, parts);
+	return parts;
+}
+
+static int serve(struct gp_pool *pool, struct gp_cache *cache,
+		 uint32_t granules, struct gp_block **b)
+{
 	bool retried = false, waited = false, asked = false;
+	unsigned parts;
 	int rc = 0;
 
 	*b = NULL;
 	gp_lock(&pool->lock);
-	if (cache && gp_cache_contended(pool, cache, granules))
-		parts = 0;
-	if (!is_small(granules))
-		uncover(pool, cache, parts);
-	for (int i = 0; i < MAX_WAITS; i++) {
+	parts = prepare(pool, cache, granules, b);
+	for (int i = 0; !*b && i < MAX_WAITS; i++) {
 		rc = gp_objects_reserve(&pool->arena.blocks, 8);
 		if (rc)
 			break;

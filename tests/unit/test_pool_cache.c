@@ -4,6 +4,7 @@
  */
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -141,6 +142,45 @@ static void others_blocks_do(void **state)
 	assert_int_equal(gp_pool_allocated(rig.pool), BYTES);
 }
 
+/* A thread looks for a place in all caches, and leaves this one's second block
+ * where it can be found. To get that back is no reason to look into the other's
+ * cache: it would miss in turn, and so on. */
+static sem_t looked, done;
+static struct gp_cache *others;
+
+static void *look_and_keep(void *arg)
+{
+	(void)arg;
+	pair();
+	others = own_cache();
+	sem_post(&looked);
+	sem_wait(&done);
+	return NULL;
+}
+
+static void the_robbed_do_not_rob(void **state)
+{
+	uint64_t a = pool_rig_alloc(&rig, BYTES);
+	uint64_t b = pool_rig_alloc(&rig, BYTES);
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(gp_pool_free(rig.pool, a), 0);
+	assert_int_equal(gp_pool_free(rig.pool, b), 0);
+	assert_int_equal(own_cache()->large, 2);
+	sem_init(&looked, 0, 0);
+	sem_init(&done, 0, 0);
+	assert_int_equal(pthread_create(&thread, NULL, look_and_keep, NULL), 0);
+	sem_wait(&looked);
+	assert_int_equal(own_cache()->large, 0);
+	assert_int_equal(others->large, 1);
+	assert_int_not_equal(pool_rig_alloc(&rig, BYTES), 0);
+	assert_int_equal(others->large, 1);
+	assert_int_equal(pool_rig_stats(&rig).reserved_bytes.peak, 2 * BYTES);
+	sem_post(&done);
+	pthread_join(thread, NULL);
+}
+
 #define T(test) cmocka_unit_test_setup_teardown(test, open_rig, close_rig)
 
 int main(void)
@@ -151,6 +191,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(own_blocks_add_nothing_up,
 						open_rounding_rig, close_rig),
 		T(others_blocks_do),
+		T(the_robbed_do_not_rob),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
