@@ -408,6 +408,7 @@ static hot int free_block(struct gp_pool *pool, uint64_t va,
 		b = claim_noted(pool, va, &lent);
 		if (!b)
 			return -ENOENT;
+		__atomic_thread_fence(__ATOMIC_SEQ_CST); /* [1] */
 	}
 	rc = gp_order_free(&pool->order, how, &b->stamp, &waits);
 	if (unlikely(lent)) {

@@ -151,6 +151,17 @@ static inline bool must_show(const struct gp_order *order)
 		__atomic_load_n(&order->see_all, __ATOMIC_RELAXED)) != 0;
 }
 
+/* A full fence, behind an atomic read-modify-write: where that is one already,
+ * as on x86, only the compiler needs to know. */
+static inline void fence_after_claim(void)
+{
+#ifdef __x86_64__
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+#else
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
 int gp_order_free(struct gp_order *order, enum gp_free_how how, uint64_t *stamp,
 		  uint64_t *waits)
 {
@@ -160,7 +171,7 @@ int gp_order_free(struct gp_order *order, enum gp_free_how how, uint64_t *stamp,
 		return free_in_sync(order, stamp, waits);
 	*waits = 0;
 	/* [1] Whoever makes the mark sees what was submitted before this. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	fence_after_claim();
 	word = gp_order_word(order);
 	if (!(word & GP_ORDER_PENDING) && GP_HOLDS(FREE_PENDS))
 		word = __atomic_fetch_or(&order->word, GP_ORDER_PENDING,

@@ -104,9 +104,10 @@ enum gp_free_how {
 	GP_FREE_OWN,  /* by a caller that orders its own streams */
 };
 
-/* A block is freed now; *stamp says when it can be used. *waits: so many times
- * it was waited for work. Returns 0, or -EIO when a wait in sync mode failed
- * (the block must then be set aside). No lock is held. */
+/* A block is freed now, which the caller claimed a moment ago by an atomic
+ * read-modify-write or with a full fence; *stamp says when it can be used.
+ * *waits: so many times it was waited for work. Returns 0, or -EIO when a wait
+ * in sync mode failed (the block must then be set aside). No lock is held. */
 int gp_order_free(struct gp_order *order, enum gp_free_how how, uint64_t *stamp,
 		  uint64_t *waits);
 
