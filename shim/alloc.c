@@ -19,11 +19,14 @@
 #include "shim/stacks.h"
 #include "shim/room.h"
 #include "shim/devices.h"
+#include "shim/special.h"
 #include "shim/state.h"
 #include "shim/take.h"
 #include "shim/tracer.h"
 #include "stats/log.h"
 #include "stats/ring.h"
+
+#define cold  __attribute__((noinline, cold))
 
 /* Rows of cuMemAllocPitch start at multiples of this (measured). */
 #define PITCH 512u
@@ -54,8 +57,7 @@ static bool repeat_answer(CUresult *rc)
 }
 
 /* check:True, after every step. Told even when quiet: tests look for it. */
-static __attribute__((noinline, cold)) void check(struct gp_pool *pool,
-						  const char *step)
+static cold void check(struct gp_pool *pool, const char *step)
 {
 	char why[200];
 
@@ -65,16 +67,19 @@ static __attribute__((noinline, cold)) void check(struct gp_pool *pool,
 
 static inline void checked(struct gp_pool *pool, const char *step)
 {
-	if (__builtin_expect(gp_checking, 0))
+	if (gp_special() & GP_SPECIAL_CHECK)
 		check(pool, step);
 }
 
+/* ---- allocations --------------------------------------------------------- */
+
 /* The pool could not serve: out of memory is the program's answer, anything
  * else is our own failure and the driver serves instead. */
-static __attribute__((noinline, cold)) enum gp_served
-alloc_failed(const struct gp_context *context, int error, size_t bytes,
-	     const char *call, CUresult *rc)
+static cold enum gp_served alloc_failed(const struct gp_context *context,
+					int error, size_t bytes,
+					const char *call, CUresult *rc)
 {
+	checked(context->pool, "an allocation");
 	if (error == -ENOMEM) {
 		bool limit = gp_room_limit_refused();
 
@@ -99,6 +104,23 @@ alloc_failed(const struct gp_context *context, int error, size_t bytes,
 	return GP_FORWARD;
 }
 
+/* Something is special. False: the driver is to answer. */
+static cold bool may_alloc(void)
+{
+	if (!gp_active())
+		return false;
+	if (gp_special() & GP_SPECIAL_LOADS)
+		gp_libraries_look_again();
+	return !gp_capture_any();
+}
+
+/* Something is special, and the pool served. */
+static cold void was_allocated(struct gp_pool *pool, uint64_t va, size_t bytes)
+{
+	checked(pool, "an allocation");
+	gp_tracer_alloc(va, bytes);
+}
+
 enum gp_served gp_serve_alloc(CUdeviceptr *address, size_t bytes,
 			      const char *call, CUresult *rc)
 {
@@ -106,20 +128,19 @@ enum gp_served gp_serve_alloc(CUdeviceptr *address, size_t bytes,
 	uint64_t va;
 	int error;
 
-	if (!address || !bytes || !gp_active())
+	if (!address || !bytes || (gp_special() && !may_alloc()))
 		return GP_FORWARD;
-	gp_libraries_mind();
 	context = gp_context_current();
-	if (!context || !context->pool || gp_capture_any())
+	if (!context || !context->pool)
 		return GP_FORWARD;
 	error = gp_pool_alloc(context->pool, bytes, &va);
-	checked(context->pool, "an allocation");
 	if (__builtin_expect(error, 0))
 		return alloc_failed(context, error, bytes, call, rc);
 	*address = va;
 	*rc = CUDA_SUCCESS;
-	gp_tracer_alloc(va, bytes);
 	gp_stacks_alloc(context->pool, va, bytes);
+	if (gp_special())
+		was_allocated(context->pool, va, bytes);
 	return GP_SERVED;
 }
 
@@ -143,30 +164,28 @@ enum gp_served gp_serve_pitch(CUdeviceptr *address, size_t *pitch, size_t width,
 	return served;
 }
 
+/* ---- frees ------------------------------------------------------------------ */
+
 /* A stream captures: the real cuMemFree would be refused in most modes, and
  * invalidate the capture. Ask the driver with a call of the same class. */
-static __attribute__((noinline, cold)) CUresult
-free_allowed(const struct gp_pool *pool)
+static CUresult free_allowed(const struct gp_pool *pool)
 {
 	const struct gp_context *context = gp_context_of_pool(pool);
 
 	return context ? gp_context_capture_probe(context) : CUDA_SUCCESS;
 }
 
-static CUresult free_result(int error)
+static inline CUresult free_result(int error)
 {
-	switch (error) {
-	case 0:
+	if (__builtin_expect(error == 0, 1))
 		return CUDA_SUCCESS;
-	case -ENOENT: /* interior, or freed before */
-		return CUDA_ERROR_INVALID_VALUE;
-	default:
-		return gp_cuda_last_error();
-	}
+	return error == -ENOENT /* interior, or freed before */
+		       ? CUDA_ERROR_INVALID_VALUE
+		       : gp_cuda_last_error();
 }
 
 /* A trace holds only frees that will succeed. */
-static inline void trace_free(struct gp_pool *pool, uint64_t address)
+static void trace_free(struct gp_pool *pool, uint64_t address)
 {
 	uint64_t base, bytes;
 
@@ -175,51 +194,59 @@ static inline void trace_free(struct gp_pool *pool, uint64_t address)
 		gp_tracer_free(address);
 }
 
-/* Work may be submitted through entry points that are not known here. */
-static __attribute__((noinline, cold)) void give_up(struct gp_pool *pool)
-{
-	gp_order_give_up(gp_pool_order(pool));
-}
-
 static inline bool follows(void)
 {
 	return __atomic_load_n(&gp_work_on, __ATOMIC_RELAXED) != 0;
 }
 
-static int pool_free(struct gp_pool *pool, uint64_t address, const void *caller)
+static inline int pool_free(struct gp_pool *pool, uint64_t address,
+			    const void *caller)
 {
-	const char *const *names;
+	return gp_follow_orders_itself(caller) ? gp_pool_free_own(pool, address)
+					       : gp_pool_free(pool, address);
+}
 
-	if (!follows())
-		return gp_pool_free(pool, address); /* waits */
-	if (__builtin_expect(gp_work_unknown(&names) != 0, 0))
-		give_up(pool);
-	else if (gp_follow_orders_itself(caller))
-		return gp_pool_free_own(pool, address);
-	return gp_pool_free(pool, address);
+/* Something is special. */
+static cold CUresult free_specially(struct gp_pool *pool, uint64_t address,
+				    const void *caller)
+{
+	unsigned special = gp_special();
+	CUresult rc = CUDA_SUCCESS;
+
+	if (special & GP_SPECIAL_LOADS)
+		gp_libraries_look_again();
+	if (gp_capture_any())
+		rc = free_allowed(pool);
+	if (rc != CUDA_SUCCESS)
+		return rc;
+	trace_free(pool, address);
+	/* Work may come through entry points that are not known here: the free
+	 * waits. */
+	if (special & GP_SPECIAL_UNKNOWN)
+		gp_order_give_up(gp_pool_order(pool));
+	if (special & (GP_SPECIAL_UNKNOWN | GP_SPECIAL_UNWATCHED))
+		rc = free_result(gp_pool_free(pool, address));
+	else
+		rc = free_result(pool_free(pool, address, caller));
+	checked(pool, "a free");
+	return rc;
 }
 
 enum gp_served gp_serve_free(CUdeviceptr address, const void *caller,
 			     CUresult *rc)
 {
 	struct gp_pool *pool = gp_pool_of(address);
+	unsigned special = gp_special();
 	CUcontext current = NULL;
 
-	if (!pool || !gp_running())
+	if (!pool || (special & GP_SPECIAL_PHASE))
 		return GP_FORWARD;
-	gp_libraries_mind();
 	/* Without a context the driver's answer comes before any look at the
 	 * address. */
 	if (gp_real()->cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current)
 		return GP_FORWARD;
-	if (gp_capture_any()) {
-		*rc = free_allowed(pool);
-		if (*rc != CUDA_SUCCESS)
-			return GP_SERVED;
-	}
-	trace_free(pool, address);
-	*rc = free_result(pool_free(pool, address, caller));
-	checked(pool, "a free");
+	*rc = special ? free_specially(pool, address, caller)
+		      : free_result(pool_free(pool, address, caller));
 	return GP_SERVED;
 }
 
@@ -238,15 +265,11 @@ static void took(struct gp_take *take, CUresult rc, const CUdeviceptr *address,
 		gp_tracer_alloc(*address, bytes);
 }
 
-CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
+static cold CUresult alloc_plainly(CUdeviceptr *address, size_t bytes)
 {
 	struct gp_take take;
 	CUresult rc;
 
-	if (repeat_answer(&rc))
-		return rc;
-	if (gp_serve_alloc(address, bytes, "cuMemAlloc_v2", &rc) == GP_SERVED)
-		return rc;
 	if (!gp_take_begin(&take, GP_KIND_plain, bytes, "cuMemAlloc_v2"))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	rc = gp_real()->cuMemAlloc_v2(address, bytes);
@@ -254,6 +277,17 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
 		rc = gp_real()->cuMemAlloc_v2(address, bytes);
 	took(&take, rc, address, bytes);
 	return rc;
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
+{
+	CUresult rc;
+
+	if (repeat_answer(&rc))
+		return rc;
+	if (gp_serve_alloc(address, bytes, "cuMemAlloc_v2", &rc) == GP_SERVED)
+		return rc;
+	return alloc_plainly(address, bytes);
 }
 
 /* What the rows take, as the driver pads them. */
@@ -293,19 +327,12 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width,
 	return rc;
 }
 
-CUresult cuMemFree_v2(CUdeviceptr address)
+static cold CUresult free_plainly(CUdeviceptr address)
 {
-	const void *caller =
-		gp_free_caller ? gp_free_caller : __builtin_return_address(0);
 	struct gp_foreign entry;
-	bool known;
+	bool known = gp_take_out(address, &entry);
 	CUresult rc;
 
-	if (repeat_answer(&rc))
-		return rc;
-	if (gp_serve_free(address, caller, &rc) == GP_SERVED)
-		return rc;
-	known = gp_take_out(address, &entry);
 	if (known)
 		gp_tracer_free(address);
 	rc = gp_real()->cuMemFree_v2(address);
@@ -314,6 +341,19 @@ CUresult cuMemFree_v2(CUdeviceptr address)
 	    follows())
 		gp_follow_managed();
 	return rc;
+}
+
+CUresult cuMemFree_v2(CUdeviceptr address)
+{
+	const void *caller =
+		gp_free_caller ? gp_free_caller : __builtin_return_address(0);
+	CUresult rc;
+
+	if (repeat_answer(&rc))
+		return rc;
+	if (gp_serve_free(address, caller, &rc) == GP_SERVED)
+		return rc;
+	return free_plainly(address);
 }
 
 typedef __typeof__(cuMemFreeAsync) free_async_fn;

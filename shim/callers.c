@@ -10,14 +10,9 @@
 #include "shim/follow.h"
 #include "shim/state.h"
 
-#define RECENT 16
-
 __thread const void *gp_free_caller;
 
-static __thread struct {
-	const void *caller;
-	bool orders_itself;
-} recent[RECENT];
+__thread struct gp_caller gp_callers[GP_CALLERS];
 
 static bool begins(const char *name, const char *with)
 {
@@ -33,24 +28,21 @@ static bool known(const char *path)
 	       strstr(path, "/cupy/") || strstr(path, "/cupy_backends/");
 }
 
-static __attribute__((noinline, cold)) bool look(const void *caller)
+static bool look(const void *caller)
 {
 	Dl_info info;
 
 	return dladdr(caller, &info) && info.dli_fname && known(info.dli_fname);
 }
 
-bool gp_follow_orders_itself(const void *caller)
+__attribute__((noinline, cold)) bool gp_follow_meet(const void *caller)
 {
 	enum gp_conf_free_order set = gp_settings()->free_order;
-	unsigned i =
-		(unsigned)((uintptr_t)caller * 0x9e3779b97f4a7c15ull >> 60);
+	struct gp_caller *entry = gp_caller_entry(caller);
 
-	if (set != GP_CONF_ORDER_AUTO)
-		return set == GP_CONF_ORDER_REUSE;
-	if (recent[i].caller != caller) {
-		recent[i].orders_itself = look(caller);
-		recent[i].caller = caller;
-	}
-	return recent[i].orders_itself;
+	entry->orders_itself = set == GP_CONF_ORDER_AUTO
+				       ? look(caller)
+				       : set == GP_CONF_ORDER_REUSE;
+	entry->caller = caller;
+	return entry->orders_itself;
 }

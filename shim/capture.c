@@ -11,6 +11,7 @@
 #include "shim/capture.h"
 #include "shim/context.h"
 #include "shim/follow.h"
+#include "shim/special.h"
 #include "shim/state.h"
 #include "stats/log.h"
 
@@ -37,10 +38,13 @@ static int num_untracked;
 static unsigned num_waits;
 static pthread_cond_t no_waits = PTHREAD_COND_INITIALIZER;
 
+/* Under the lock. */
 static void publish(void)
 {
-	__atomic_store_n(&gp_captures, num_captures + num_untracked,
-			 __ATOMIC_SEQ_CST);
+	int n = num_captures + num_untracked;
+
+	__atomic_store_n(&gp_captures, n, __ATOMIC_SEQ_CST);
+	gp_special_set(GP_SPECIAL_CAPTURE, n != 0);
 }
 
 bool gp_capture_hold_off(CUcontext context)

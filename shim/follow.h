@@ -41,9 +41,36 @@ bool gp_follow_is_empty(const struct gp_work *work);
 /* Managed memory may have come or gone. */
 void gp_follow_managed(void);
 
+#define GP_CALLERS 16u /* that a thread remembers; a power of two */
+
+/* A return address in code that frees. Only its thread's own. */
+struct gp_caller {
+	const void *caller; /* NULL: none yet */
+	bool orders_itself;
+};
+
+extern __thread struct gp_caller gp_callers[GP_CALLERS];
+
+static inline struct gp_caller *gp_caller_entry(const void *caller)
+{
+	uint64_t hash = (uint64_t)(uintptr_t)caller * 0x9e3779b97f4a7c15ull;
+
+	return &gp_callers[(hash >> 32) % GP_CALLERS];
+}
+
+/* Out of line: the answer for a caller that the thread does not remember. */
+bool gp_follow_meet(const void *caller);
+
 /* Is the code at this return address known to order its own streams, or set to
  * count so? */
-bool gp_follow_orders_itself(const void *caller);
+static inline bool gp_follow_orders_itself(const void *caller)
+{
+	const struct gp_caller *entry = gp_caller_entry(caller);
+
+	return __builtin_expect(entry->caller == caller, 1)
+		       ? entry->orders_itself
+		       : gp_follow_meet(caller);
+}
 
 /* The free that is to come into the driver's entry point on this thread is made
  * by `caller`; NULL: nobody in particular. */

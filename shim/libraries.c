@@ -27,6 +27,7 @@
 #include "pool/order.h"
 #include "shim/context.h"
 #include "shim/hooks.h"
+#include "shim/special.h"
 #include "shim/state.h"
 #include "stats/log.h"
 #include "stats/process_file.h"
@@ -41,7 +42,9 @@
 #define LOOK_TICKS 2500u
 #endif
 
-int gp_libraries_stale;
+/* Something may have been opened a moment ago: so many ticks more. Atomic; the
+ * bit GP_SPECIAL_LOADS follows it. */
+static int stale;
 
 /* How many objects the linker had loaded at the last look. Atomic. */
 static unsigned long long seen;
@@ -82,7 +85,8 @@ size_t gp_libraries_found(enum gp_library kind, const char *const **names)
 static void be_stale(void)
 {
 	__atomic_fetch_add(&reasons, 1, __ATOMIC_RELEASE);
-	__atomic_store_n(&gp_libraries_stale, STALE_TICKS, __ATOMIC_RELAXED);
+	__atomic_store_n(&stale, STALE_TICKS, __ATOMIC_SEQ_CST);
+	gp_special_set(GP_SPECIAL_LOADS, true);
 }
 
 static const char *base_name(const char *path)
@@ -238,14 +242,19 @@ __attribute__((noinline, cold)) void gp_libraries_look_again(void)
 
 void gp_libraries_tick(void)
 {
-	int stale = __atomic_load_n(&gp_libraries_stale, __ATOMIC_RELAXED);
+	int left = __atomic_load_n(&stale, __ATOMIC_SEQ_CST);
 
 	gp_libraries_look();
 	/* One that came meanwhile starts anew. */
-	if (stale)
-		__atomic_compare_exchange_n(&gp_libraries_stale, &stale,
-					    stale - 1, false, __ATOMIC_RELAXED,
-					    __ATOMIC_RELAXED);
+	if (!left ||
+	    !__atomic_compare_exchange_n(&stale, &left, left - 1, false,
+					 __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		return;
+	if (left > 1)
+		return;
+	gp_special_set(GP_SPECIAL_LOADS, false);
+	if (__atomic_load_n(&stale, __ATOMIC_SEQ_CST))
+		gp_special_set(GP_SPECIAL_LOADS, true);
 }
 
 /* libcufile is part of many a program that never uses it. */

@@ -13,15 +13,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Something may have been opened a moment ago. Synchronization: atomic. */
-extern int gp_libraries_stale;
-
 /* What is loaded now, if that has changed; pools are told. Thread-safe; no lock
  * is held. Cheap enough for a while, not for ever. */
 void gp_libraries_look(void);
 
 /* The same, unless this was done a moment ago and nothing speaks for a change
- * since. */
+ * since. On the way of allocations and frees, while a library may have come
+ * (GP_SPECIAL_LOADS). */
 void gp_libraries_look_again(void);
 
 struct gp_context;
@@ -31,14 +29,6 @@ void gp_libraries_tell(struct gp_context *context);
 
 /* gpupool's own thread, now and then. */
 void gp_libraries_tick(void);
-
-/* On the way of allocations and frees. */
-static inline void gp_libraries_mind(void)
-{
-	if (__builtin_expect(
-		    __atomic_load_n(&gp_libraries_stale, __ATOMIC_RELAXED), 0))
-		gp_libraries_look_again();
-}
 
 /* The code at `caller` looks up the driver's functions. */
 void gp_libraries_asked(const void *caller);

@@ -9,6 +9,7 @@
 
 #include "shim/hooks.h"
 #include "shim/names.h"
+#include "shim/special.h"
 
 static const struct {
 	const char *name;
@@ -105,6 +106,7 @@ void gp_work_note_unknown(const char *name)
 		strncpy(unknown_text[n], name, sizeof(*unknown_text) - 1);
 		unknown_names[n] = unknown_text[n];
 		__atomic_store_n(&num_unknown, n + 1, __ATOMIC_RELEASE);
+		gp_special_set(GP_SPECIAL_UNKNOWN, true);
 	}
 	pthread_mutex_unlock(&unknown_lock);
 }

@@ -19,6 +19,7 @@
 #include "shim/ledger.h"
 #include "shim/program.h"
 #include "shim/reporter.h"
+#include "shim/special.h"
 #include "shim/stacks.h"
 #include "shim/state.h"
 #include "shim/tools.h"
@@ -29,7 +30,6 @@
 #include "stats/process_file.h"
 
 int gp_phase_now = GP_COLD;
-bool gp_checking;
 
 /* Written under load_lock before `loaded` is published; then constant, but for
  * settings.backend, which the starter may change before GP_RUNNING. */
@@ -144,6 +144,7 @@ bool gp_may_limit(void)
 static void after_fork_in_child(void)
 {
 	__atomic_store_n(&gp_phase_now, GP_OFF, __ATOMIC_RELAXED);
+	gp_special_set(GP_SPECIAL_PHASE, true);
 	gp_work_watch(false);
 	gp_ipc_forget();
 	gp_ipc_forget_imports();
@@ -171,7 +172,7 @@ static void configure(const char *tool)
 	for (size_t i = 0; i < num_notes; i++)
 		gp_warn("%s", note_list[i]);
 	gp_log_quiet(settings.quiet);
-	gp_checking = settings.check;
+	gp_special_set(GP_SPECIAL_CHECK, settings.check);
 	if (limited)
 		gp_devices_have_caps();
 	owner_pid = getpid();
@@ -180,6 +181,7 @@ static void configure(const char *tool)
 	gp_stacks_start();
 	gp_reporter_start();
 	__atomic_store_n(&gp_phase_now, GP_RUNNING, __ATOMIC_RELEASE);
+	gp_special_set(GP_SPECIAL_PHASE, false);
 }
 
 /* True: the calling thread is the one to start. False: it is done, or will

@@ -48,9 +48,6 @@ bool gp_may_intercept(void);
  * read. Starts nothing. Thread-safe. */
 bool gp_may_limit(void);
 
-/* The setting `check`. Immutable once gp_active() was true. */
-extern bool gp_checking;
-
 /* The configuration. Immutable once gp_may_intercept() was called. */
 const struct gp_conf *gp_settings(void);
 

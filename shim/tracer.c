@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "shim/special.h"
 #include "shim/tracer.h"
 #include "stats/log.h"
 #include "stats/output.h"
@@ -45,6 +46,7 @@ static void flush(void)
 		close(file);
 		file = -1;
 		__atomic_store_n(&gp_tracing, 0, __ATOMIC_RELAXED);
+		gp_special_set(GP_SPECIAL_TRACE, false);
 	}
 	filled = 0;
 }
@@ -94,6 +96,7 @@ void gp_tracer_start(void)
 	memcpy(buffer, header, sizeof(header) - 1);
 	filled = sizeof(header) - 1;
 	__atomic_store_n(&gp_tracing, 1, __ATOMIC_RELEASE);
+	gp_special_set(GP_SPECIAL_TRACE, true);
 }
 
 void gp_tracer_flush(void)

@@ -2,6 +2,7 @@
 #include "shim/work.h"
 
 #include "shim/follow.h"
+#include "shim/special.h"
 
 #define LEGACY     CU_STREAM_LEGACY
 #define PER_THREAD CU_STREAM_PER_THREAD
@@ -23,6 +24,7 @@ void gp_work_watch(bool on)
 {
 	__atomic_store_n(&gp_work_on, on, __ATOMIC_RELAXED);
 	gp_follow_expire();
+	gp_special_set(GP_SPECIAL_UNWATCHED, !on);
 }
 
 void gp_work_enter(struct gp_work *work, enum gp_work_id id, CUstream stream,

@@ -366,7 +366,8 @@ class Watching(harness.CudaTest):
         need_headers(self)
         program = self.compile(
             'watched', WATCHED, '-std=gnu11', '-w', '-I' + harness.ROOT,
-            '-isystem', INCLUDE, os.path.join(SHIM, 'work.c'), '-lpthread')
+            '-isystem', INCLUDE, os.path.join(SHIM, 'work.c'),
+            os.path.join(SHIM, 'special.c'), '-lpthread')
         result = harness.run([program])
         self.assert_ok(result)
         self.assertEqual(result.out.decode().splitlines(), [
