@@ -173,6 +173,11 @@ struct gp_order *gp_pool_order(struct gp_pool *pool)
 	return &pool->order;
 }
 
+uint32_t gp_pool_device(const struct gp_pool *pool)
+{
+	return pool->driver.device;
+}
+
 void gp_pool_destroy(struct gp_pool *pool)
 {
 	gp_registry_remove(pool);

@@ -20,6 +20,7 @@
 #include "shim/pool_config.h"
 #include "shim/state.h"
 #include "shim/take.h"
+#include "shim/work_across.h"
 #include "stats/log.h"
 #include "stats/sections.h"
 
@@ -109,6 +110,8 @@ static void give_pool(struct gp_context *context)
 			context->cuda.device, strerror(-rc));
 		return;
 	}
+	if (config.expandable_segments && context->cuda.driver.has_vmm)
+		gp_across_pool_made(context->cuda.device);
 	/* While there is memory to be had. */
 	if (gp_order_is(gp_pool_order(context->pool), GP_ORDER_SYNC))
 		gp_cuda_keep_spare(&context->cuda);

@@ -7,6 +7,7 @@
 #include "shim/async.h"
 #include "shim/room.h"
 #include "shim/work.h"
+#include "shim/work_across.h"
 #include "shim/work_bounds.h"
 
 #if CUDA_VERSION >= 12050
@@ -861,6 +862,9 @@ CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)
 	if (gp_past_end(dst, ByteCount) ||
 	    gp_past_end(src, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across(GP_WORK_ID_cuMemcpy, dst, src, NULL))
+		return gp_copy_across(GP_WORK_ID_cuMemcpy, dst, src, ByteCount,
+				      NULL);
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy(dst, src, ByteCount);
 	if (gp_room_made(rc))
@@ -902,6 +906,9 @@ CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
 
 	if (gp_past_2d(pCopy))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across_2d(GP_WORK_ID_cuMemcpy2DAsync_v2, pCopy, hStream))
+		return gp_copy_across_2d(GP_WORK_ID_cuMemcpy2DAsync_v2, pCopy,
+					 hStream);
 	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpy2DAsync_v2(pCopy, hStream);
 	if (gp_room_made(rc))
@@ -917,6 +924,10 @@ CUresult cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
 
 	if (gp_past_2d(pCopy))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across_2d(GP_WORK_ID_cuMemcpy2DAsync_v2_ptsz, pCopy,
+			      hStream))
+		return gp_copy_across_2d(GP_WORK_ID_cuMemcpy2DAsync_v2_ptsz,
+					 pCopy, hStream);
 	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemcpy2DAsync_v2_ptsz(pCopy, hStream);
 	if (gp_room_made(rc))
@@ -945,6 +956,9 @@ CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy)
 
 	if (gp_past_2d(pCopy))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across_2d(GP_WORK_ID_cuMemcpy2DUnaligned_v2, pCopy, NULL))
+		return gp_copy_across_2d(GP_WORK_ID_cuMemcpy2DUnaligned_v2,
+					 pCopy, NULL);
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy2DUnaligned_v2, NULL, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpy2DUnaligned_v2(pCopy);
@@ -961,6 +975,10 @@ CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *pCopy)
 
 	if (gp_past_2d(pCopy))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across_2d(GP_WORK_ID_cuMemcpy2DUnaligned_v2_ptds, pCopy,
+			      NULL))
+		return gp_copy_across_2d(GP_WORK_ID_cuMemcpy2DUnaligned_v2_ptds,
+					 pCopy, NULL);
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy2DUnaligned_v2_ptds, NULL, NULL,
 		      NULL);
 	rc = gp_real()->cuMemcpy2DUnaligned_v2_ptds(pCopy);
@@ -977,6 +995,8 @@ CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy)
 
 	if (gp_past_2d(pCopy))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across_2d(GP_WORK_ID_cuMemcpy2D_v2, pCopy, NULL))
+		return gp_copy_across_2d(GP_WORK_ID_cuMemcpy2D_v2, pCopy, NULL);
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy2D_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy2D_v2(pCopy);
 	if (gp_room_made(rc))
@@ -992,6 +1012,9 @@ CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D *pCopy)
 
 	if (gp_past_2d(pCopy))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across_2d(GP_WORK_ID_cuMemcpy2D_v2_ptds, pCopy, NULL))
+		return gp_copy_across_2d(GP_WORK_ID_cuMemcpy2D_v2_ptds, pCopy,
+					 NULL);
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy2D_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy2D_v2_ptds(pCopy);
 	if (gp_room_made(rc))
@@ -1033,6 +1056,9 @@ CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
 
 	if (gp_past_3d(pCopy))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across_3d(GP_WORK_ID_cuMemcpy3DAsync_v2, pCopy, hStream))
+		return gp_copy_across_3d(GP_WORK_ID_cuMemcpy3DAsync_v2, pCopy,
+					 hStream);
 	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpy3DAsync_v2(pCopy, hStream);
 	if (gp_room_made(rc))
@@ -1048,6 +1074,10 @@ CUresult cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
 
 	if (gp_past_3d(pCopy))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across_3d(GP_WORK_ID_cuMemcpy3DAsync_v2_ptsz, pCopy,
+			      hStream))
+		return gp_copy_across_3d(GP_WORK_ID_cuMemcpy3DAsync_v2_ptsz,
+					 pCopy, hStream);
 	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemcpy3DAsync_v2_ptsz(pCopy, hStream);
 	if (gp_room_made(rc))
@@ -1197,6 +1227,8 @@ CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy)
 
 	if (gp_past_3d(pCopy))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across_3d(GP_WORK_ID_cuMemcpy3D_v2, pCopy, NULL))
+		return gp_copy_across_3d(GP_WORK_ID_cuMemcpy3D_v2, pCopy, NULL);
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3D_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy3D_v2(pCopy);
 	if (gp_room_made(rc))
@@ -1212,6 +1244,9 @@ CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *pCopy)
 
 	if (gp_past_3d(pCopy))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across_3d(GP_WORK_ID_cuMemcpy3D_v2_ptds, pCopy, NULL))
+		return gp_copy_across_3d(GP_WORK_ID_cuMemcpy3D_v2_ptds, pCopy,
+					 NULL);
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3D_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy3D_v2_ptds(pCopy);
 	if (gp_room_made(rc))
@@ -1229,6 +1264,9 @@ CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
 	if (gp_past_end(dst, ByteCount) ||
 	    gp_past_end(src, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across(GP_WORK_ID_cuMemcpyAsync, dst, src, hStream))
+		return gp_copy_across(GP_WORK_ID_cuMemcpyAsync, dst, src,
+				      ByteCount, hStream);
 	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpyAsync(dst, src, ByteCount, hStream);
 	if (gp_room_made(rc))
@@ -1246,6 +1284,9 @@ CUresult cuMemcpyAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
 	if (gp_past_end(dst, ByteCount) ||
 	    gp_past_end(src, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across(GP_WORK_ID_cuMemcpyAsync_ptsz, dst, src, hStream))
+		return gp_copy_across(GP_WORK_ID_cuMemcpyAsync_ptsz, dst, src,
+				      ByteCount, hStream);
 	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemcpyAsync_ptsz(dst, src, ByteCount, hStream);
 	if (gp_room_made(rc))
@@ -1641,6 +1682,10 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 	if (gp_past_end(dstDevice, ByteCount) ||
 	    gp_past_end(srcDevice, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across(GP_WORK_ID_cuMemcpyDtoDAsync_v2, dstDevice,
+			   srcDevice, hStream))
+		return gp_copy_across(GP_WORK_ID_cuMemcpyDtoDAsync_v2,
+				      dstDevice, srcDevice, ByteCount, hStream);
 	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount,
 					     hStream);
@@ -1660,6 +1705,10 @@ CUresult cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 	if (gp_past_end(dstDevice, ByteCount) ||
 	    gp_past_end(srcDevice, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across(GP_WORK_ID_cuMemcpyDtoDAsync_v2_ptsz, dstDevice,
+			   srcDevice, hStream))
+		return gp_copy_across(GP_WORK_ID_cuMemcpyDtoDAsync_v2_ptsz,
+				      dstDevice, srcDevice, ByteCount, hStream);
 	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice,
 						  ByteCount, hStream);
@@ -1679,6 +1728,10 @@ CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 	if (gp_past_end(dstDevice, ByteCount) ||
 	    gp_past_end(srcDevice, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across(GP_WORK_ID_cuMemcpyDtoD_v2, dstDevice, srcDevice,
+			   NULL))
+		return gp_copy_across(GP_WORK_ID_cuMemcpyDtoD_v2, dstDevice,
+				      srcDevice, ByteCount, NULL);
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoD_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount);
 	if (gp_room_made(rc))
@@ -1697,6 +1750,10 @@ CUresult cuMemcpyDtoD_v2_ptds(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 	if (gp_past_end(dstDevice, ByteCount) ||
 	    gp_past_end(srcDevice, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across(GP_WORK_ID_cuMemcpyDtoD_v2_ptds, dstDevice,
+			   srcDevice, NULL))
+		return gp_copy_across(GP_WORK_ID_cuMemcpyDtoD_v2_ptds,
+				      dstDevice, srcDevice, ByteCount, NULL);
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoD_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyDtoD_v2_ptds(dstDevice, srcDevice, ByteCount);
 	if (gp_room_made(rc))
@@ -1744,6 +1801,11 @@ CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice,
 
 	if (gp_past_end(srcDevice, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across(GP_WORK_ID_cuMemcpyDtoHAsync_v2, gp_address(dstHost),
+			   srcDevice, hStream))
+		return gp_copy_across(GP_WORK_ID_cuMemcpyDtoHAsync_v2,
+				      gp_address(dstHost), srcDevice, ByteCount,
+				      hStream);
 	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount,
 					     hStream);
@@ -1762,6 +1824,11 @@ CUresult cuMemcpyDtoHAsync_v2_ptsz(void *dstHost, CUdeviceptr srcDevice,
 
 	if (gp_past_end(srcDevice, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across(GP_WORK_ID_cuMemcpyDtoHAsync_v2_ptsz,
+			   gp_address(dstHost), srcDevice, hStream))
+		return gp_copy_across(GP_WORK_ID_cuMemcpyDtoHAsync_v2_ptsz,
+				      gp_address(dstHost), srcDevice, ByteCount,
+				      hStream);
 	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemcpyDtoHAsync_v2_ptsz(dstHost, srcDevice, ByteCount,
 						  hStream);
@@ -1779,6 +1846,11 @@ CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
 
 	if (gp_past_end(srcDevice, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across(GP_WORK_ID_cuMemcpyDtoH_v2, gp_address(dstHost),
+			   srcDevice, NULL))
+		return gp_copy_across(GP_WORK_ID_cuMemcpyDtoH_v2,
+				      gp_address(dstHost), srcDevice, ByteCount,
+				      NULL);
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoH_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount);
 	if (gp_room_made(rc))
@@ -1795,6 +1867,11 @@ CUresult cuMemcpyDtoH_v2_ptds(void *dstHost, CUdeviceptr srcDevice,
 
 	if (gp_past_end(srcDevice, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across(GP_WORK_ID_cuMemcpyDtoH_v2_ptds, gp_address(dstHost),
+			   srcDevice, NULL))
+		return gp_copy_across(GP_WORK_ID_cuMemcpyDtoH_v2_ptds,
+				      gp_address(dstHost), srcDevice, ByteCount,
+				      NULL);
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyDtoH_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyDtoH_v2_ptds(dstHost, srcDevice, ByteCount);
 	if (gp_room_made(rc))
@@ -1942,6 +2019,11 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost,
 
 	if (gp_past_end(dstDevice, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across(GP_WORK_ID_cuMemcpyHtoDAsync_v2, dstDevice,
+			   gp_address(srcHost), hStream))
+		return gp_copy_across(GP_WORK_ID_cuMemcpyHtoDAsync_v2,
+				      dstDevice, gp_address(srcHost), ByteCount,
+				      hStream);
 	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount,
 					     hStream);
@@ -1960,6 +2042,11 @@ CUresult cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr dstDevice, const void *srcHost,
 
 	if (gp_past_end(dstDevice, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across(GP_WORK_ID_cuMemcpyHtoDAsync_v2_ptsz, dstDevice,
+			   gp_address(srcHost), hStream))
+		return gp_copy_across(GP_WORK_ID_cuMemcpyHtoDAsync_v2_ptsz,
+				      dstDevice, gp_address(srcHost), ByteCount,
+				      hStream);
 	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemcpyHtoDAsync_v2_ptsz(dstDevice, srcHost, ByteCount,
 						  hStream);
@@ -1978,6 +2065,10 @@ CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost,
 
 	if (gp_past_end(dstDevice, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across(GP_WORK_ID_cuMemcpyHtoD_v2, dstDevice,
+			   gp_address(srcHost), NULL))
+		return gp_copy_across(GP_WORK_ID_cuMemcpyHtoD_v2, dstDevice,
+				      gp_address(srcHost), ByteCount, NULL);
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyHtoD_v2, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount);
 	if (gp_room_made(rc))
@@ -1994,6 +2085,11 @@ CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr dstDevice, const void *srcHost,
 
 	if (gp_past_end(dstDevice, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across(GP_WORK_ID_cuMemcpyHtoD_v2_ptds, dstDevice,
+			   gp_address(srcHost), NULL))
+		return gp_copy_across(GP_WORK_ID_cuMemcpyHtoD_v2_ptds,
+				      dstDevice, gp_address(srcHost), ByteCount,
+				      NULL);
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyHtoD_v2_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyHtoD_v2_ptds(dstDevice, srcHost, ByteCount);
 	if (gp_room_made(rc))
@@ -2094,6 +2190,9 @@ CUresult cuMemcpy_ptds(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)
 	if (gp_past_end(dst, ByteCount) ||
 	    gp_past_end(src, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_goes_across(GP_WORK_ID_cuMemcpy_ptds, dst, src, NULL))
+		return gp_copy_across(GP_WORK_ID_cuMemcpy_ptds, dst, src,
+				      ByteCount, NULL);
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy_ptds(dst, src, ByteCount);
 	if (gp_room_made(rc))

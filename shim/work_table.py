@@ -270,6 +270,24 @@ class Row:
                 devices[0], rows % (int(unit.group(1)) // 8))]
         return ['gp_past_end(%s, %s)' % (d, sizes[0]) for d in devices]
 
+    def across(self):
+        """For copies that may go between cards and do not name their contexts:
+        (suffix, sides, size), of the functions of work_across.h and their
+        arguments. None: no such copy, or left to the driver (to and from
+        arrays by offset, batches)."""
+        suffixes = {'CUDA_MEMCPY2D': '_2d', 'CUDA_MEMCPY3D': '_3d'}
+        for param in self.params:
+            if param.points_to() in suffixes:
+                return suffixes[param.points_to()], [param.name], []
+        sides = [p for p in self.params if re.match('dst|src', p.name)]
+        # The first versions have 32-bit addresses, which cannot be the pool's.
+        if not re.fullmatch(r'cuMemcpy(|[DH]to[DH])(Async)?',
+                            base_of(self.name)) or not any(
+                                p.type == 'CUdeviceptr' for p in sides):
+            return None
+        return '', [p.name if p.type == 'CUdeviceptr' else
+                    'gp_address(%s)' % p.name for p in sides], ['ByteCount']
+
     def stream_expression(self):
         if not self.stream:
             return 'NULL'
@@ -370,15 +388,22 @@ def body(row):
             row.object or 'NULL', row.event or 'NULL'], ');', 16)
         end = 'gp_work_end(&work, rc)'
     past = row.past_end()
+    before = ['\tif (' + ' ||\n\t    '.join(past) + ')',
+              '\t\treturn CUDA_ERROR_INVALID_VALUE;'] if past else []
     retry = ['\tif (gp_room_made(rc))',
              fill('\t\t' + call, names, ');', 24)]
     launched = ['\tgp_graph_launched(rc);']
+    if row.across():
+        kind, sides, size = row.across()
+        work, stream = 'GP_WORK_ID_' + row.name, [row.stream_expression()]
+        before += [fill('\tif (gp_goes_across%s(' % kind,
+                        [work] + sides + stream, '))', 16),
+                   fill('\t\treturn gp_copy_across%s(' % kind,
+                        [work] + sides + size + stream, ');', 24)]
     return '\n'.join([
         fill('CUresult %s(' % row.name, [str(p) for p in row.params] or
              ['void'], ')', 8),
-        '{', '\t' + declare + ';', '\tCUresult rc;', ''] + ([
-            '\tif (' + ' ||\n\t    '.join(past) + ')',
-            '\t\treturn CUDA_ERROR_INVALID_VALUE;'] if past else []) + [
+        '{', '\t' + declare + ';', '\tCUresult rc;', ''] + before + [
         begin,
         fill('\t' + call, names, ');', 16)] +
         (retry if row.kind in RETRIED else []) +
@@ -463,6 +488,7 @@ BODIES_HEAD = '''\
 #include "shim/async.h"
 #include "shim/room.h"
 #include "shim/work.h"
+#include "shim/work_across.h"
 #include "shim/work_bounds.h"
 
 '''

@@ -12,7 +12,7 @@ SETTINGS = ('quiet:True', 'quiet:True,expandable_segments:False',
 class Pointers(harness.CudaTest):
 
     def lines(self, program, sim='', **kwargs):
-        result = self.run_program([program], sim='memory:1GiB,devices:2' + sim,
+        result = self.run_program([program], sim='memory:1GiB,devices:3' + sim,
                                   **kwargs)
         self.assert_ok(result)
         self.assertEqual(result.err, b'')
@@ -23,6 +23,12 @@ class Pointers(harness.CudaTest):
 
     def test_peers(self):
         self.compare('drv_peers', 20)
+
+    def test_copies_between_cards(self):
+        for sim in '', ',peer:0':
+            lines = self.compare('drv_across', 160, sim=sim)
+            self.assertEqual([line for line in lines if 'wrong' in line and
+                              not line.endswith(' 0 wrong')], [])
 
     def test_rdma(self):
         """Pool memory is as capable as plain memory is; where no such handle
@@ -35,14 +41,15 @@ class Pointers(harness.CudaTest):
             self.assertEqual(none, self.lines('drv_pointers', sim=sim,
                                               conf='quiet:True'))
 
-    def compare(self, program, least):
-        plain = self.lines(program, preload=False)
+    def compare(self, program, least, sim=''):
+        plain = self.lines(program, preload=False, sim=sim)
         self.assertGreater(len(plain), least)
         for conf in SETTINGS:
             with self.subTest(conf=conf):
-                ours = self.lines(program, conf=conf)
+                ours = self.lines(program, conf=conf, sim=sim)
                 self.assertEqual('', '\n'.join(difflib.unified_diff(
                     plain, ours, 'plain', 'preloaded', n=0, lineterm='')))
+        return plain
 
 
 if __name__ == '__main__':

@@ -1,6 +1,7 @@
 """The bodies that stand in for work: each forwards what it got, once, and
 shows the stream that the table says, and what the host may see."""
 import os
+import re
 import unittest
 
 import harness
@@ -10,6 +11,7 @@ BODIES = '''
 #include <stdio.h>
 #include <string.h>
 #include "shim/work.h"
+#include "shim/work_across.h"
 #include "shim/work_bounds.h"
 
 static struct gp_real real;
@@ -93,7 +95,70 @@ bool gp_past_batch(const CUdeviceptr *dsts, const CUdeviceptr *srcs,
     return looks++ == past;
 }
 
+/* Between cards: the questions, and the copies made for them. */
+bool gp_across_on;
+static struct across {
+    enum gp_work_id id;
+    uintptr_t dst, src;
+    size_t bytes;
+    CUstream stream;
+} asked, made;
+static int crossed;
+static int same(struct across a, struct across b)
+{
+    return a.id == b.id && a.dst == b.dst && a.src == b.src &&
+           a.bytes == b.bytes && a.stream == b.stream;
+}
+static bool ask(enum gp_work_id id, uintptr_t dst, uintptr_t src,
+                CUstream stream)
+{
+    asked = (struct across){id, dst, src, 0, stream};
+    return true;
+}
+static CUresult make(enum gp_work_id id, uintptr_t dst, uintptr_t src,
+                     size_t bytes, CUstream stream)
+{
+    crossed++;
+    made = (struct across){id, dst, src, bytes, stream};
+    return CUDA_ERROR_NOT_FOUND;
+}
+bool gp_across_look(enum gp_work_id id, CUdeviceptr dst, CUdeviceptr src,
+                    CUstream stream) { return ask(id, dst, src, stream); }
+bool gp_across_look_2d(enum gp_work_id id, const CUDA_MEMCPY2D *copy,
+                       CUstream stream)
+{ return ask(id, (uintptr_t)copy, 0, stream); }
+bool gp_across_look_3d(enum gp_work_id id, const CUDA_MEMCPY3D *copy,
+                       CUstream stream)
+{ return ask(id, (uintptr_t)copy, 0, stream); }
+CUresult gp_copy_across(enum gp_work_id id, CUdeviceptr dst, CUdeviceptr src,
+                        size_t bytes, CUstream stream)
+{ return make(id, dst, src, bytes, stream); }
+CUresult gp_copy_across_2d(enum gp_work_id id, const CUDA_MEMCPY2D *copy,
+                           CUstream stream)
+{ return make(id, (uintptr_t)copy, 0, 0, stream); }
+CUresult gp_copy_across_3d(enum gp_work_id id, const CUDA_MEMCPY3D *copy,
+                           CUstream stream)
+{ return make(id, (uintptr_t)copy, 0, 0, stream); }
+
 static void must(int good, const char *name, const char *what);
+
+/* A copy between cards is made as one, and nothing else is. */
+#define ACROSS(name, call, wanted, work, to, from, size, where) \
+    reset(1); \
+    crossed = 0; \
+    gp_across_on = true; \
+    must(call == (wanted ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_NOT_PERMITTED), \
+         name, "between cards: the answer"); \
+    gp_across_on = false; \
+    must(crossed == wanted && forwarded == !wanted && num_seen == !wanted, \
+         name, "between cards: made not once"); \
+    if (wanted) { \
+        struct across all = {work, (uintptr_t)(to), (uintptr_t)(from), 0, \
+                             where}; \
+        must(same(asked, all), name, "asked otherwise"); \
+        all.bytes = size; \
+        must(same(made, all), name, "made otherwise"); \
+    }
 
 /* A copy or set that goes past the end is neither seen nor forwarded. */
 #define REFUSED(name, call, wanted) \
@@ -160,6 +225,7 @@ static void test_%(name)s(int on)
     check("%(name)s", on, %(name)s(%(args)s), %(id)s,
           %(stream)s, %(object)s, %(event)s, %(shows)d);
     REFUSED("%(name)s", %(name)s(%(args)s), %(looks)d)
+    ACROSS("%(name)s", %(name)s(%(args)s), %(across)s)
     reset(on);
     rooms = 0;
     answer = CUDA_ERROR_OUT_OF_MEMORY;
@@ -252,6 +318,18 @@ def operands(row):
         for p in row.params))
 
 
+def across(row, stream):
+    """Whether it is a copy that may go between cards, and what it says."""
+    names = [p.name for p in row.params]
+    work = 'GP_WORK_ID_' + row.name
+    if re.match(r'cuMemcpy[23]D(Unaligned)?(Async)?_v2', row.name):
+        return '1, %s, %s, 0, 0, %s' % (work, names[0], stream)
+    if re.match(r'cuMemcpy(Async|_ptds|(DtoD|HtoD|DtoH)(Async)?_v2|$)',
+                row.name):
+        return '1, %s, %s, %s, %s, %s' % (work, *names[:3], stream)
+    return '0, %s, 0, 0, 0, NULL' % work
+
+
 def one(row, columns, header):
     """The test of one body: distinct bytes in every argument."""
     name, params = row.name, row.params
@@ -290,6 +368,7 @@ def one(row, columns, header):
         'shows': short and row.flags == 'HOST',
         'stream': value[0] or 'NULL', 'object': value[1] or 'NULL',
         'event': value[2] or 'NULL', 'looks': operands(row),
+        'across': across(row, value[0] or 'NULL'),
         'retried': row.kind in work_table.RETRIED}
 
 
