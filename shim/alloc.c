@@ -265,18 +265,28 @@ static void took(struct gp_take *take, CUresult rc, const CUdeviceptr *address,
 		gp_tracer_alloc(*address, bytes);
 }
 
-static cold CUresult alloc_plainly(CUdeviceptr *address, size_t bytes)
+static cold CUresult alloc_plainly(CUdeviceptr *address, size_t bytes,
+				   const char *call)
 {
 	struct gp_take take;
 	CUresult rc;
 
-	if (!gp_take_begin(&take, GP_KIND_plain, bytes, "cuMemAlloc_v2"))
+	if (!gp_take_begin(&take, GP_KIND_plain, bytes, call))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	rc = gp_real()->cuMemAlloc_v2(address, bytes);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemAlloc_v2(address, bytes);
 	took(&take, rc, address, bytes);
 	return rc;
+}
+
+CUresult gp_alloc(CUdeviceptr *address, size_t bytes, const char *call)
+{
+	CUresult rc;
+
+	if (gp_serve_alloc(address, bytes, call, &rc) == GP_SERVED)
+		return rc;
+	return alloc_plainly(address, bytes, call);
 }
 
 CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
@@ -287,7 +297,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
 		return rc;
 	if (gp_serve_alloc(address, bytes, "cuMemAlloc_v2", &rc) == GP_SERVED)
 		return rc;
-	return alloc_plainly(address, bytes);
+	return alloc_plainly(address, bytes, "cuMemAlloc_v2");
 }
 
 /* What the rows take, as the driver pads them. */
@@ -356,10 +366,32 @@ CUresult cuMemFree_v2(CUdeviceptr address)
 	return free_plainly(address);
 }
 
+/* It comes back in stream order: nothing but its next use is ordered then. */
+static CUresult free_in_order(struct gp_pool *pool, CUdeviceptr address)
+{
+	bool unknown = gp_special() & GP_SPECIAL_UNKNOWN;
+	CUresult rc;
+
+	trace_free(pool, address);
+	if (unknown) /* as for other frees */
+		gp_order_give_up(gp_pool_order(pool));
+	rc = free_result(follows() && !unknown ? gp_pool_free_own(pool, address)
+					       : gp_pool_free(pool, address));
+	checked(pool, "a free in stream order");
+	return rc;
+}
+
+CUresult gp_free_in_order(CUdeviceptr address)
+{
+	struct gp_pool *pool = gp_pool_of(address);
+
+	return pool && gp_running() ? free_in_order(pool, address)
+				    : free_plainly(address);
+}
+
 typedef __typeof__(cuMemFreeAsync) free_async_fn;
 
-/* A pool block that comes back in stream order is never forwarded: the driver
- * does not know it. Nothing but its next use is ordered then. */
+/* A pool block is never forwarded: the driver does not know it. */
 static CUresult free_async(free_async_fn *real, CUdeviceptr address,
 			   CUstream stream, enum gp_work_id id)
 {
@@ -369,13 +401,8 @@ static CUresult free_async(free_async_fn *real, CUdeviceptr address,
 	bool known;
 	CUresult rc;
 
-	if (pool && gp_running()) {
-		trace_free(pool, address);
-		rc = free_result(follows() ? gp_pool_free_own(pool, address)
-					   : gp_pool_free(pool, address));
-		checked(pool, "a free in stream order");
-		return rc;
-	}
+	if (pool && gp_running())
+		return free_in_order(pool, address);
 	known = gp_take_out(address, &entry);
 	slot = gp_work_submit(stream, gp_work_rows[id].default_stream);
 	rc = real(address, stream);

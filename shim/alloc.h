@@ -23,6 +23,13 @@ enum gp_served gp_serve_pitch(CUdeviceptr *address, size_t *pitch, size_t width,
 enum gp_served gp_serve_free(CUdeviceptr address, const void *caller,
 			     CUresult *rc);
 
+/* As cuMemAlloc, from the pool or the driver. */
+CUresult gp_alloc(CUdeviceptr *address, size_t bytes, const char *call);
+/* As cuMemFreeAsync does of the pool's memory: the host does not wait, nor is
+ * anything ordered but what gets the memory next, which is behind all work up
+ * to now, in whatever stream. Other memory is freed as cuMemFree does. */
+CUresult gp_free_in_order(CUdeviceptr address);
+
 /*
  * The runtime asks first; if the answer is an error it calls the real runtime
  * function, so that cudart records it as its last error, and the driver hook

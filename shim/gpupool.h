@@ -35,6 +35,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -134,6 +135,31 @@ int gpupool_mark(const char *name) GPUPOOL_FUNCTION;
  * the program has not used the device. */
 int gpupool_memory(int device, uint64_t *free_bytes,
 		   uint64_t *total_bytes) GPUPOOL_FUNCTION;
+
+/* For frameworks that let others allocate for them: with the signatures that
+ * PyTorch's CUDAPluggableAllocator wants, which are good for a MemPool too.
+ * `stream` is a cudaStream_t.
+ *
+ * alloc: `size` bytes on the device, from its pool; in the current context if
+ * that is the device's, else in its primary one. NULL for 0 bytes, and when
+ * there are none to be had: then the report of lacking memory and a line on
+ * stderr say so. (PyTorch makes OutOfMemoryError of it in a MemPool; as the
+ * allocator of everything it does not look at it, and uses address 0.) While a
+ * stream captures it is refused as cudaMalloc is.
+ *
+ * free: the host does not wait, and nothing is ordered by it but what gets the
+ * memory next: that runs after all work submitted so far, in any stream.
+ * `stream` does not narrow that down, as PyTorch names the stream for which the
+ * memory was taken, and does not hand on what record_stream() told it. NULL is
+ * ignored; `size` and `device` are those of alloc.
+ *
+ * They work in a library that is preloaded. In one that was only opened (as
+ * CUDAPluggableAllocator itself does) they say so once, and are the driver's
+ * cuMemAlloc and cuMemFree. Also with enabled:False. */
+void *gpupool_torch_alloc(ssize_t size, int device,
+			  void *stream) GPUPOOL_FUNCTION;
+void gpupool_torch_free(void *address, ssize_t size, int device,
+			void *stream) GPUPOOL_FUNCTION;
 
 /* Is the library there? */
 static inline int gpupool_loaded(void)

@@ -1,4 +1,5 @@
 /* Allocating and freeing. */
+#include "shim/gpupool.h"
 #include "tests/order/caller/caller.h"
 #include "tests/order/world.h"
 
@@ -21,6 +22,14 @@ static uint64_t random_size(void)
 	}
 }
 
+static CUresult take(CUdeviceptr *va, uint64_t bytes)
+{
+	if (w.tight || !gpupool_loaded() || w.done % 2)
+		return cuMemAlloc(va, bytes);
+	*va = (CUdeviceptr)gpupool_torch_alloc((ssize_t)bytes, 0, NULL);
+	return *va ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 void op_alloc(void)
 {
 	uint64_t bytes = (random_size() + 63) & ~(uint64_t)63;
@@ -39,7 +48,7 @@ void op_alloc(void)
 	m->busy = true;
 	w.live += bytes;
 	begin(GPUSIM_ALLOCATES);
-	rc = cuMemAlloc(&va, bytes);
+	rc = take(&va, bytes);
 	if (rc == CUDA_ERROR_OUT_OF_MEMORY && w.tight) {
 		end(CUDA_SUCCESS, "cuMemAlloc");
 		w.live -= bytes;
@@ -55,6 +64,22 @@ void op_alloc(void)
 	m->filled = true; /* with zeros */
 	m->at = va;
 	m->words = bytes / 4;
+}
+
+/* As PyTorch frees: for the stream that the memory was taken for, others may
+ * have used it since. */
+static CUresult door_free(const struct mem *m)
+{
+	CUstream stream = m->home == NOWHERE ? NULL : w.stream[m->home].handle;
+
+	gpupool_torch_free((void *)m->va, (ssize_t)m->bytes, 0, stream);
+	return CUDA_SUCCESS;
+}
+
+static CUresult own_free(const struct mem *m)
+{
+	return gpupool_loaded() && w.done % 2 ? door_free(m)
+					      : caller_free(m->va);
 }
 
 void free_mem(int mem)
@@ -75,7 +100,7 @@ void free_mem(int mem)
 	before = moment();
 	begin(own ? GPUSIM_FREES_OWN : GPUSIM_FREES);
 	gpusim_tenant_end(m->va);
-	rc = own ? caller_free(m->va) : cuMemFree(m->va);
+	rc = own ? own_free(m) : cuMemFree(m->va);
 	end(rc, "cuMemFree");
 	w.frees--;
 	w.live -= m->bytes;
