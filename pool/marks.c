@@ -155,21 +155,30 @@ static bool complete(struct gp_marks *marks, struct gp_mark *mark,
 	return true;
 }
 
-uint64_t gp_marks_poll(struct gp_marks *marks, const struct gp_driver *driver)
+/* The `n` oldest are complete. The highest of their numbers; 0 of none. */
+static uint64_t drop_oldest(struct gp_marks *marks, unsigned n)
 {
-	uint64_t number = 0;
+	uint64_t number = n ? gp_marks_at(marks, n - 1)->number : 0;
 
-	while (marks->count) {
-		struct gp_mark *mark = gp_marks_at(marks, 0);
-
-		if (!complete(marks, mark, driver))
-			break;
-		gp_parts_free(marks, mark->parts); /* none is left */
-		number = mark->number;
+	for (; n; n--) {
+		gp_parts_free(marks, gp_marks_at(marks, 0)->parts);
 		marks->first = (marks->first + 1) % GP_MARKS;
 		marks->count--;
 	}
 	return number;
+}
+
+uint64_t gp_marks_poll(struct gp_marks *marks, const struct gp_driver *driver,
+		       unsigned stride, bool exact)
+{
+	unsigned known = 0;
+
+	for (; stride; stride = exact ? stride / 2 : 0)
+		while (known + stride <= marks->count &&
+		       complete(marks, gp_marks_at(marks, known + stride - 1),
+				driver))
+			known += stride; /* [8]: all before it, too */
+	return drop_oldest(marks, known);
 }
 
 static bool among(const struct gp_event *event, struct gp_event *const *events,
@@ -202,11 +211,7 @@ uint64_t gp_marks_prove(struct gp_marks *marks, uint64_t number,
 	}
 	if (mark->parts)
 		return 0;
-	do {
-		mark = gp_marks_at(marks, 0);
-		gp_parts_free(marks, mark->parts);
-		marks->first = (marks->first + 1) % GP_MARKS;
-		marks->count--;
-	} while (mark->number != number);
-	return number;
+	return drop_oldest(marks, 1 + (unsigned)(mark - marks->ring -
+						 marks->first + GP_MARKS) %
+						  GP_MARKS);
 }

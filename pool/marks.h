@@ -82,9 +82,13 @@ static inline struct gp_mark *gp_marks_at(struct gp_marks *marks, unsigned i)
 /* The oldest mark of at least this number, or NULL. */
 struct gp_mark *gp_marks_from(struct gp_marks *marks, uint64_t number);
 
-/* Asks the driver, oldest first, as long as marks are complete. Returns the
- * highest number found so, else 0. */
-uint64_t gp_marks_poll(struct gp_marks *marks, const struct gp_driver *driver);
+/* Asks the driver which of the oldest are complete: of every stride-th while
+ * they are, then, if it is to be exact, of those between. A question costs what
+ * a launch spends on the host in a tenth (0.2 us and more), and as marks nest
+ * the answer of one covers all before it. Returns the highest number found so,
+ * else 0. */
+uint64_t gp_marks_poll(struct gp_marks *marks, const struct gp_driver *driver,
+		       unsigned stride, bool exact);
 
 /* These events are complete. Where they are all that is left of the mark of
  * that number, it is complete, and all before it are, whatever the driver says

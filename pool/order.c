@@ -9,9 +9,8 @@
 
 #define cold       __attribute__((noinline, cold))
 
-/* With more marks than this the oldest is asked for, at every so manieth. */
-#define POLL_ABOVE 8
-#define POLL_EVERY 8
+/* So many marks are asked for at a time, and every so many marks. */
+#define POLL_STRIDE 8
 
 /* Contexts in which a thread's last free is remembered. */
 #define RECORDS    8
@@ -308,9 +307,10 @@ int gp_order_mark(struct gp_order *order)
 	__atomic_fetch_and(&order->word, ~(uint64_t)GP_ORDER_MARKING,
 			   __ATOMIC_RELEASE);
 	gp_order_count(&order->counters.marks);
-	if (order->marks.count > POLL_ABOVE && number % POLL_EVERY == 0)
+	if (order->marks.count > POLL_STRIDE && number % POLL_STRIDE == 0)
 		gp_order_max(&order->done,
-			     gp_marks_poll(&order->marks, order->driver));
+			     gp_marks_poll(&order->marks, order->driver,
+					   POLL_STRIDE, false));
 	return rc;
 }
 
@@ -480,7 +480,8 @@ void gp_order_settle(struct gp_order *order)
 		return;
 	if (!none_active(order))
 		gp_order_max(&order->done,
-			     gp_marks_poll(&order->marks, order->driver));
+			     gp_marks_poll(&order->marks, order->driver,
+					   POLL_STRIDE, true));
 	else if (made & GP_ORDER_PENDING)
 		gp_order_mark(order);
 	else

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "pool/order_impl.h"
 #include "pool/state.h"
 #include "tests/support/pool_rig.h"
 
@@ -20,7 +21,7 @@
 static struct {
 	uint64_t submitted, done;
 	uint64_t events[MAX_EVENTS + 1]; /* behind so many submissions */
-	uint64_t num_events;
+	uint64_t num_events, num_queries;
 } device;
 
 static int event_create(void *dev, uint64_t *event)
@@ -50,6 +51,7 @@ static int wait_event(void *dev, uint64_t stream, uint64_t event)
 static int query(void *dev, uint64_t event)
 {
 	(void)dev;
+	device.num_queries++;
 	return device.events[event] <= device.done ? 0 : -EAGAIN;
 }
 
@@ -83,7 +85,8 @@ static struct pool_rig rig;
 static int open_rig(void **state)
 {
 	(void)state;
-	device.submitted = device.done = device.num_events = 0;
+	device.submitted = device.done = 0;
+	device.num_events = device.num_queries = 0;
 	rig = pool_rig_new(4 * GIB, false);
 	rig.config.cache_policy = GP_CACHE_KEEP;
 	rig.config.sync = false;
@@ -255,6 +258,44 @@ static void a_handle_is_done_when_all_of_it_is(void **state)
 	assert_true(device.done < device.submitted);
 }
 
+/* The device is some submissions behind, all the time. One question in four
+ * marks, or fewer, keeps the events from piling up. */
+static void few_marks_are_asked_for(void **state)
+{
+	struct gp_order *order = &rig.pool->order;
+	uint64_t marks;
+
+	(void)state;
+	for (int i = 0; i < 800; i++) {
+		free_behind_work(pool_rig_alloc(&rig, 64 * KIB));
+		device.done = device.submitted - 7;
+	}
+	marks = gp_order_word(order) >> GP_ORDER_SHIFT;
+	assert_true(marks >= 800);
+	assert_true(device.num_queries <= marks / 4);
+	assert_true(device.num_events <= 32);
+}
+
+/* Who asks what is done is told of each mark. */
+static void what_is_asked_for_is_exact(void **state)
+{
+	struct gp_order *order = &rig.pool->order;
+
+	(void)state;
+	for (uint64_t done = 0; done <= 20; done++) {
+		uint64_t made = gp_order_word(order) >> GP_ORDER_SHIFT;
+
+		for (int i = 0; i < 20; i++)
+			free_behind_work(pool_rig_alloc(&rig, 64 * KIB));
+		/* Each mark is behind the first of its two submissions. */
+		device.done = device.submitted - 40 + 2 * done;
+		gp_order_poll(order);
+		assert_int_equal(order->done, made + done);
+		device.done = device.submitted;
+		gp_order_poll(order);
+	}
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, open_rig, close_rig)
@@ -265,6 +306,8 @@ int main(void)
 		T(most_of_it_is_worth_a_wait),
 		T(a_little_of_it_is_not),
 		T(a_handle_is_done_when_all_of_it_is),
+		T(few_marks_are_asked_for),
+		T(what_is_asked_for_is_exact),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
