@@ -124,10 +124,13 @@ class Ring:
         # Stable: events of one thread at the same tick keep their order.
         raw.sort(key=lambda event: event[0])
         clock = Clock(self.file, moments)
+        latest = 0
         for ticks, address, requested, size, allocated, reserved, what, _ \
                 in raw:
+            # A moment that was taken late sets the clock back a little.
+            latest = max(latest, clock.unix_ns(ticks))
             self.events.append(Event(
-                clock.unix_ns(ticks), KINDS[what & 0xff], what >> 8 & 0xff,
+                latest, KINDS[what & 0xff], what >> 8 & 0xff,
                 what >> 32, address, requested, size, allocated, reserved))
         if self.torn:
             self.notes.append('%d events were being written when the process '

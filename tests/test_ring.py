@@ -153,6 +153,32 @@ class Events(FilesTest):
         self.assertEqual([e.time for e in events],
                          sorted(e.time for e in events))
 
+    def test_time_does_not_run_backward(self):
+        """Although the two clocks of a chunk are not read at one moment: here
+        each chunk has that of the first."""
+        result = harness.run(
+            [self.build.program('drv_churn')],
+            self.build.env(conf='quiet:True,report_dir:' + self.dir,
+                           XDG_RUNTIME_DIR=self.xdg))
+        self.assert_ok(result)
+        path, = self.paths()
+        file = gpupool_ring.read(path).file
+        first = gpupool_ring.CHUNK.unpack_from(file.data, file.ring_at)[2]
+        with open(path, 'r+b') as out:
+            for number in range(file.num_chunks):
+                at = file.ring_at + number * gpupool_ring.CHUNK_BYTES
+                ticket, thread, mono, ticks, check = \
+                    gpupool_ring.CHUNK.unpack_from(file.data, at)
+                if ticket:
+                    out.seek(at)
+                    out.write(gpupool_ring.CHUNK.pack(
+                        ticket, thread, first, ticks,
+                        (check - mono + first) & gpupool_ring.MASK))
+        ring = gpupool_ring.read(path)
+        self.assertEqual(ring.torn, 0)
+        times = [e.time for e in ring.events]
+        self.assertEqual(times, sorted(times))
+
     def test_old_files_go(self):
         for _ in range(5):
             self.run_script('alloc=4096', 'exit=0', conf='keep_reports:2')
