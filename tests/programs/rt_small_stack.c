@@ -24,6 +24,12 @@
 
 #define THREADS 3
 #define LARGE   (1u << 20)
+/* AddressSanitizer takes more than there is. */
+#ifdef __SANITIZE_ADDRESS__
+#define SMALLEST LARGE
+#else
+#define SMALLEST PTHREAD_STACK_MIN
+#endif
 
 /* The simulated driver has it by name: fill32(at, value, n). */
 static const char ptx[] = ".visible .entry fill32";
@@ -134,7 +140,7 @@ int main(int argc, char **argv)
 
 	by_driver = argc > 1 && !strcmp(argv[1], "driver");
 	measure = argc > 2 && !strcmp(argv[2], "measure");
-	stack_bytes = measure ? LARGE : PTHREAD_STACK_MIN;
+	stack_bytes = measure ? LARGE : SMALLEST;
 	if (argc > 2 && !measure)
 		stack_bytes = (size_t)atoi(argv[2]);
 	if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) ||
