@@ -21,8 +21,7 @@
 enum gp_backend {
 	GP_BACKEND_NATIVE,      /* serve device memory from the pool */
 	GP_BACKEND_PASSTHROUGH, /* forward everything, count and report only */
-	/* PyTorch's other backend. Not built: read as native, with a remark. */
-	GP_BACKEND_CUDA_MALLOC_ASYNC,
+	GP_BACKEND_CUDA_MALLOC_ASYNC, /* serve it from a pool of the driver's */
 };
 
 enum gp_conf_cache { GP_CONF_KEEP, GP_CONF_DECAY, GP_CONF_NONE };

@@ -211,12 +211,6 @@ static void settle(struct parse *parse)
 	char split[32], segment[32];
 
 	gp_say_foreign(&parse->remarks, parse->foreign);
-	if (conf->backend == GP_BACKEND_CUDA_MALLOC_ASYNC) {
-		conf->backend = GP_BACKEND_NATIVE;
-		gp_say(&parse->remarks,
-		       "backend:cudaMallocAsync is not there yet; "
-		       "backend:native is used");
-	}
 	if (!was_given(parse, offsetof(struct gp_conf, max_non_split_rounding)))
 		conf->max_non_split_rounding = conf->large_segment_size;
 	if (conf->max_split_size < conf->large_segment_size) {

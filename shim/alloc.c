@@ -12,6 +12,7 @@
 #include "shim/alloc.h"
 #include "shim/capture.h"
 #include "shim/context.h"
+#include "shim/driver_pool.h"
 #include "shim/follow.h"
 #include "shim/libraries.h"
 #include "shim/names.h"
@@ -121,6 +122,20 @@ static cold void was_allocated(struct gp_pool *pool, uint64_t va, size_t bytes)
 	gp_tracer_alloc(va, bytes);
 }
 
+/* backend:cudaMallocAsync. What the driver refuses but for lack of memory it may
+ * still serve plainly, or say why not. */
+static cold enum gp_served
+serve_otherwise(const struct gp_context *context, CUdeviceptr *address,
+		size_t bytes, const char *call, CUresult *rc)
+{
+	if (!context->driver_pool || bytes > GP_NO_LIMIT / 2)
+		return GP_FORWARD;
+	*rc = gp_driver_pool_alloc(context->driver_pool, address, bytes, call);
+	return *rc == CUDA_SUCCESS || *rc == CUDA_ERROR_OUT_OF_MEMORY
+		       ? GP_SERVED
+		       : GP_FORWARD;
+}
+
 enum gp_served gp_serve_alloc(CUdeviceptr *address, size_t bytes,
 			      const char *call, CUresult *rc)
 {
@@ -131,8 +146,10 @@ enum gp_served gp_serve_alloc(CUdeviceptr *address, size_t bytes,
 	if (!address || !bytes || (gp_special() && !may_alloc()))
 		return GP_FORWARD;
 	context = gp_context_current();
-	if (!context || !context->pool)
+	if (!context)
 		return GP_FORWARD;
+	if (__builtin_expect(!context->pool, 0))
+		return serve_otherwise(context, address, bytes, call, rc);
 	error = gp_pool_alloc(context->pool, bytes, &va);
 	if (__builtin_expect(error, 0))
 		return alloc_failed(context, error, bytes, call, rc);
@@ -345,7 +362,8 @@ static cold CUresult free_plainly(CUdeviceptr address)
 
 	if (known)
 		gp_tracer_free(address);
-	rc = gp_real()->cuMemFree_v2(address);
+	rc = known && entry.owner ? gp_driver_pool_free(address, &entry)
+				  : gp_real()->cuMemFree_v2(address);
 	gp_take_freed(known, address, &entry, rc);
 	if (rc == CUDA_SUCCESS && known && entry.kind == GP_KIND_managed &&
 	    follows())

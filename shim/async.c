@@ -18,7 +18,8 @@ static struct gp_async_pool *find(CUmemoryPool handle)
 	return pool;
 }
 
-struct gp_async_pool *gp_async_learn(CUmemoryPool handle, CUdevice device)
+struct gp_async_pool *gp_async_learn(CUmemoryPool handle, CUdevice device,
+				     enum gp_limit_part part)
 {
 	struct gp_limit *limit = gp_device_limit(device);
 	struct gp_async_pool *pool, *made = NULL;
@@ -31,6 +32,7 @@ struct gp_async_pool *gp_async_learn(CUmemoryPool handle, CUdevice device)
 		made->handle = handle;
 		made->device = device;
 		made->limit = limit;
+		made->part = part;
 		made->chunk = GP_LIMIT_PIECE;
 		made->next = pools;
 		pools = pool = made;
@@ -41,12 +43,17 @@ struct gp_async_pool *gp_async_learn(CUmemoryPool handle, CUdevice device)
 
 void gp_async_created(CUmemoryPool handle, CUdevice device)
 {
-	gp_async_learn(handle, device);
+	gp_async_learn(handle, device, GP_PART_async);
+}
+
+struct gp_async_pool *gp_async_own(CUmemoryPool handle, CUdevice device)
+{
+	return gp_async_learn(handle, device, GP_PART_pool);
 }
 
 static void charge(struct gp_async_pool *pool, uint64_t bytes)
 {
-	gp_limit_adjust(pool->limit, GP_PART_async, pool->charged, bytes);
+	gp_limit_adjust(pool->limit, pool->part, pool->charged, bytes);
 	pool->charged = bytes;
 	pool->version++;
 }
@@ -113,7 +120,7 @@ uint64_t gp_async_version(const struct gp_async_pool *pool)
 	return version;
 }
 
-static void refresh(struct gp_async_pool *pool)
+void gp_async_look(struct gp_async_pool *pool)
 {
 	for (int i = 0; i < GP_ASYNC_TRIES; i++) {
 		uint64_t version = gp_async_version(pool), reserved;
@@ -153,9 +160,9 @@ static void learn_current(CUdevice device)
 
 	if (gp_real()->cuDeviceGetDefaultMemPool(&handle, device) ==
 	    CUDA_SUCCESS)
-		gp_async_learn(handle, device);
+		gp_async_created(handle, device);
 	if (gp_real()->cuDeviceGetMemPool(&handle, device) == CUDA_SUCCESS)
-		gp_async_learn(handle, device);
+		gp_async_created(handle, device);
 }
 
 void gp_async_refresh(CUdevice device)
@@ -164,10 +171,10 @@ void gp_async_refresh(CUdevice device)
 
 	learn_current(device);
 	while ((pool = next_of(device, pool)))
-		refresh(pool);
+		gp_async_look(pool);
 }
 
-static uint64_t charged_of(const struct gp_async_pool *pool)
+uint64_t gp_async_reserved(const struct gp_async_pool *pool)
 {
 	uint64_t bytes;
 
@@ -177,14 +184,15 @@ static uint64_t charged_of(const struct gp_async_pool *pool)
 	return bytes;
 }
 
-uint64_t gp_async_spare(CUdevice device)
+uint64_t gp_async_spare(CUdevice device, bool own)
 {
 	struct gp_async_pool *pool = NULL;
 	uint64_t spare = 0, used, reserved;
 
 	gp_async_refresh(device);
 	while ((pool = next_of(device, pool)))
-		if (gp_async_ask(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT,
+		if ((!own || pool->part == GP_PART_pool) &&
+		    gp_async_ask(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT,
 				 &used) &&
 		    gp_async_ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
 				 &reserved) &&
@@ -199,13 +207,13 @@ uint64_t gp_async_trim(CUdevice device)
 	uint64_t given = 0;
 
 	while ((pool = next_of(device, pool))) {
-		uint64_t before = charged_of(pool), now;
+		uint64_t before = gp_async_reserved(pool), now;
 
 		if (!before)
 			continue;
 		gp_real()->cuMemPoolTrimTo(pool->handle, 0);
-		refresh(pool);
-		now = charged_of(pool);
+		gp_async_look(pool);
+		now = gp_async_reserved(pool);
 		given += before > now ? before - now : 0;
 	}
 	return given;

@@ -21,6 +21,8 @@ struct gp_async {
 	CUdevice device;
 	CUcontext context;
 	CUstream stream;
+	const char *call;           /* not owned */
+	void *owner;                /* of the entry; the caller may set it */
 	struct gp_async_pool *pool; /* NULL: no cap, nothing was reserved */
 	uint64_t bytes;             /* as asked for */
 	uint64_t span;              /* what the pool hands out for it */
@@ -44,6 +46,14 @@ void gp_async_freed(const struct gp_foreign *entry);
 
 /* The program made a pool on `device`. */
 void gp_async_created(CUmemoryPool pool, CUdevice device);
+/* gpupool made it for itself: what it reserves counts as the pool's. NULL: no
+ * memory for that. */
+struct gp_async_pool *gp_async_own(CUmemoryPool pool, CUdevice device);
+
+/* Ask one of them what it reserves now; and what it last said. */
+void gp_async_look(struct gp_async_pool *pool);
+uint64_t gp_async_reserved(const struct gp_async_pool *pool);
+
 /* It will destroy one (before the call: the handle may come back at once); and
  * did not, after all. */
 struct gp_async_pool *gp_async_destroying(CUmemoryPool pool);
@@ -52,8 +62,9 @@ void gp_async_kept(struct gp_async_pool *pool);
 /* Ask all pools of the device what they reserve now. */
 void gp_async_refresh(CUdevice device);
 
-/* What those pools have reserved and nobody uses, bytes. Asks them, too. */
-uint64_t gp_async_spare(CUdevice device);
+/* What those pools (`own`: gpupool's alone) have reserved and nobody uses, bytes.
+ * Asks them, too. */
+uint64_t gp_async_spare(CUdevice device, bool own);
 
 /* Let the pools of the device (-1: of all) give back what they keep unused.
  * Returns the bytes that came back. */

@@ -60,7 +60,7 @@ static int try_reserve(struct gp_async *async, uint64_t used, uint64_t reserved,
 		       uint64_t version, uint64_t *outcomes)
 {
 	struct gp_async_pool *pool = async->pool;
-	struct gp_charge charge = {GP_PART_async, 0, false};
+	struct gp_charge charge = {pool->part, 0, false};
 	uint64_t want, have;
 	int rc;
 
@@ -126,6 +126,7 @@ bool gp_async_begin(struct gp_async *async, CUmemoryPool pool, uint64_t bytes,
 		.span = bytes > SMALL ? up(bytes, GP_LIMIT_PIECE)
 				      : up(bytes, 2048),
 		.stream = stream,
+		.call = call,
 	};
 	if (!bytes || bytes > GP_NO_LIMIT / 2 || !gp_active())
 		return true;
@@ -149,7 +150,7 @@ bool gp_async_begin(struct gp_async *async, CUmemoryPool pool, uint64_t bytes,
 	if (!pool &&
 	    gp_real()->cuDeviceGetMemPool(&pool, async->device) != CUDA_SUCCESS)
 		return true; /* the driver knows none: it will say so itself */
-	async->pool = gp_async_learn(pool, async->device);
+	async->pool = gp_async_learn(pool, async->device, GP_PART_async);
 	if (async->pool && reserve(async))
 		return true;
 	gp_take_refused(async->device, bytes, call);
@@ -191,7 +192,7 @@ static bool settle(struct gp_async *async, bool kept)
 {
 	struct gp_limit *limit = gp_device_limit(async->device);
 	struct gp_async_pool *pool = async->pool;
-	struct gp_charge charge = {GP_PART_async, async->grows, false};
+	struct gp_charge charge = {pool->part, async->grows, false};
 	bool unexpected;
 
 	for (int i = 0;; i++) {
@@ -231,6 +232,7 @@ CUresult gp_async_end(struct gp_async *async, CUresult rc, CUdeviceptr address)
 		.device = async->device,
 		.context = (uintptr_t)async->context,
 		.pool = async->pool,
+		.owner = async->owner,
 	};
 	uint64_t excess;
 
@@ -242,7 +244,7 @@ CUresult gp_async_end(struct gp_async *async, CUresult rc, CUdeviceptr address)
 		if (rc == CUDA_ERROR_OUT_OF_MEMORY &&
 		    (async->device >= 0 || whose(async)))
 			gp_take_lacked(async->device, async->bytes,
-				       "cuMemAllocAsync");
+				       async->call);
 		return rc;
 	}
 	if (async->pool && !settle(async, true)) {
@@ -253,7 +255,7 @@ CUresult gp_async_end(struct gp_async *async, CUresult rc, CUdeviceptr address)
 			    CUDA_SUCCESS) {
 			gp_async_freed(&entry);
 			gp_take_refused(async->device, async->bytes,
-					"cuMemAllocAsync");
+					async->call);
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		}
 	}

@@ -17,9 +17,10 @@
 #define GP_ASYNC_TRIES 64
 
 struct gp_async_pool {
-	CUmemoryPool handle; /* constant, as are the next two */
+	CUmemoryPool handle; /* constant, as are the next three */
 	CUdevice device;
-	struct gp_limit *limit; /* of the device */
+	struct gp_limit *limit;  /* of the device */
+	enum gp_limit_part part; /* and what of it this is */
 	/* Guarded by gp_async_lock. */
 	struct gp_async_pool *next;
 	uint64_t charged; /* on the ledger, for what it reserves */
@@ -34,9 +35,10 @@ struct gp_async_pool {
 /* Rank: above the ledgers. Not held across a driver call. */
 extern pthread_mutex_t gp_async_lock;
 
-/* The pool behind a handle, entered when it was not known; NULL: no memory for
- * that. It lives for ever. */
-struct gp_async_pool *gp_async_learn(CUmemoryPool handle, CUdevice device);
+/* The pool behind a handle, entered as `part` of the limit when it was not known;
+ * NULL: no memory for that. It lives for ever. */
+struct gp_async_pool *gp_async_learn(CUmemoryPool handle, CUdevice device,
+				     enum gp_limit_part part);
 
 /* Asks the driver for a figure in bytes. */
 bool gp_async_ask(const struct gp_async_pool *pool, CUmemPool_attribute which,

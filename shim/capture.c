@@ -77,8 +77,10 @@ static void prepare(void)
 {
 	struct gp_context *context = gp_running() ? gp_context_current() : NULL;
 
-	if (context && context->pool &&
-	    gp_order_is(gp_pool_order(context->pool), GP_ORDER_SYNC))
+	if (context &&
+	    (context->driver_pool ||
+	     (context->pool &&
+	      gp_order_is(gp_pool_order(context->pool), GP_ORDER_SYNC))))
 		gp_cuda_keep_spare(&context->cuda);
 }
 

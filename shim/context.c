@@ -91,13 +91,30 @@ static bool is_primary(CUcontext handle, CUdevice device)
 	return primary == handle;
 }
 
+static void make_probe(struct gp_context *context)
+{
+	if (gp_real()->cuEventCreate(&context->probe,
+				     CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+		context->probe = NULL;
+}
+
 static void give_pool(struct gp_context *context)
 {
 	struct gp_pool_config config;
 	int rc;
 
-	if (gp_settings()->backend != GP_BACKEND_NATIVE || !context->ours)
+	if (gp_settings()->backend == GP_BACKEND_PASSTHROUGH || !context->ours)
 		return;
+	if (gp_settings()->backend == GP_BACKEND_CUDA_MALLOC_ASYNC) {
+		context->driver_pool = gp_driver_pool_open(context);
+		if (context->driver_pool) {
+			make_probe(context);
+			return;
+		}
+		gp_warn("device %d has no memory pools for "
+			"backend:cudaMallocAsync; backend:native serves there",
+			context->cuda.device);
+	}
 	gp_pool_config_from(&config, gp_settings());
 	/* Unseen work cannot be ordered. */
 	if (!__atomic_load_n(&gp_work_on, __ATOMIC_RELAXED))
@@ -115,9 +132,7 @@ static void give_pool(struct gp_context *context)
 	/* While there is memory to be had. */
 	if (gp_order_is(gp_pool_order(context->pool), GP_ORDER_SYNC))
 		gp_cuda_keep_spare(&context->cuda);
-	if (gp_real()->cuEventCreate(&context->probe,
-				     CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
-		context->probe = NULL;
+	make_probe(context);
 }
 
 /* Makes `handle`, current on this thread, known. NULL if that fails. */
@@ -168,6 +183,8 @@ enter(CUcontext handle)
 	if (other != context) { /* another thread was first, or no room */
 		if (context->pool)
 			gp_pool_destroy(context->pool);
+		if (context->driver_pool)
+			gp_driver_pool_discard(context->driver_pool);
 		free(context);
 	}
 	return other;
@@ -280,7 +297,10 @@ static uint64_t unix_ns(void)
 static void describe_remap(struct gp_report_pool *pool,
 			   const struct gp_context *context)
 {
-	if (!context->cuda.driver.has_vmm) {
+	if (context->driver_pool) {
+		pool->no_remap = "the memory is in a pool of the driver's "
+				 "(backend:cudaMallocAsync)";
+	} else if (!context->cuda.driver.has_vmm) {
 		pool->no_remap = "the device offers no virtual memory";
 	} else if (!gp_settings()->expandable_segments) {
 		pool->no_remap = "expandable_segments is False";
@@ -306,9 +326,14 @@ static void describe(struct gp_report_pool *pool,
 	pool->total_bytes = context->cuda.driver.total_bytes;
 	pool->free_bytes = GP_UNKNOWN;
 	describe_remap(pool, context);
-	gp_pool_collect(context->pool);
-	gp_pool_get_stats(context->pool, &pool->stats);
-	pool->num_points = gp_pool_timeline(context->pool, pool->points, &now);
+	if (context->pool)
+		gp_pool_collect(context->pool);
+	gp_context_stats(context, &pool->stats);
+	pool->num_points =
+		context->pool
+			? gp_pool_timeline(context->pool, pool->points, &now)
+			: gp_driver_pool_timeline(context->driver_pool,
+						  pool->points, &now);
 	/* The driver's clock knows no date. */
 	for (size_t i = 0; i < pool->num_points; i++)
 		pool->points[i].ns = unix_now - (now - pool->points[i].ns);
@@ -320,7 +345,7 @@ static void retire(const struct gp_context *context)
 	struct gp_report_pool *to = &retired[num_retired];
 	struct gp_section_peak peak;
 
-	gp_pool_section(context->pool, true, &peak);
+	gp_context_section(context, true, &peak);
 	gp_sections_note(context->cuda.device, peak.allocated, peak.reserved);
 	if (num_retired == MAX_CONTEXTS)
 		return; /* a program that makes contexts by the hundred */
@@ -334,6 +359,7 @@ static void retire(const struct gp_context *context)
 static void gone(bool (*match)(const struct gp_context *, const void *),
 		 const void *arg)
 {
+	struct gp_driver_pool *driver_pool = NULL;
 	struct gp_context *context = NULL;
 	struct gp_pool *pool = NULL;
 
@@ -351,9 +377,11 @@ static void gone(bool (*match)(const struct gp_context *, const void *),
 		while (users)
 			pthread_cond_wait(&no_users, &lock);
 		pool = context->pool;
-		if (pool)
+		driver_pool = context->driver_pool;
+		if (pool || driver_pool)
 			retire(context);
 		context->pool = NULL;
+		context->driver_pool = NULL;
 		context->cuda.gone = true;
 	}
 	pthread_mutex_unlock(&lock);
@@ -362,6 +390,8 @@ static void gone(bool (*match)(const struct gp_context *, const void *),
 	gp_capture_forget(context->cuda.context);
 	if (pool)
 		gp_pool_destroy(pool);
+	if (driver_pool)
+		gp_driver_pool_gone(driver_pool);
 }
 
 static bool match_handle(const struct gp_context *context, const void *arg)
@@ -373,6 +403,20 @@ static bool match_primary(const struct gp_context *context, const void *arg)
 {
 	return context->primary &&
 	       context->cuda.device == *(const CUdevice *)arg;
+}
+
+void gp_context_leaves(CUcontext handle, CUdevice device)
+{
+	struct gp_driver_pool *pool = NULL;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < num_contexts && !pool; i++)
+		if (handle ? contexts[i]->cuda.context == handle
+			   : match_primary(contexts[i], &device))
+			pool = contexts[i]->driver_pool;
+	pthread_mutex_unlock(&lock);
+	if (pool)
+		gp_driver_pool_leave(pool);
 }
 
 void gp_context_gone(CUcontext handle)
@@ -426,7 +470,7 @@ static size_t borrow(struct gp_context **list)
 	pthread_mutex_lock(&lock);
 	users++;
 	for (size_t i = 0; i < num_contexts; i++)
-		if (contexts[i]->pool)
+		if (contexts[i]->pool || contexts[i]->driver_pool)
 			list[n++] = contexts[i];
 	pthread_mutex_unlock(&lock);
 	return n;
@@ -457,7 +501,8 @@ uint64_t gp_context_trim(CUdevice device, uint64_t bytes, CUcontext except)
 	uint64_t freed = 0;
 
 	for (size_t i = 0; i < n && freed < bytes; i++)
-		if ((device < 0 || list[i]->cuda.device == device) &&
+		if (list[i]->pool &&
+		    (device < 0 || list[i]->cuda.device == device) &&
 		    list[i]->cuda.context != except)
 			freed += gp_pool_trim(list[i]->pool, bytes - freed);
 	done();
@@ -469,8 +514,22 @@ static uint64_t reserved_by(struct gp_context *const *list, size_t n)
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < n; i++)
-		sum += gp_pool_reserved(list[i]->pool);
+		sum += gp_context_reserved(list[i]);
 	return sum;
+}
+
+static uint64_t trim_idle(const struct gp_context *context, uint64_t bytes,
+			  uint64_t most, bool *more)
+{
+	uint64_t reserved, least;
+
+	if (context->pool)
+		return gp_pool_trim_idle(context->pool, bytes, most, more);
+	*more = false;
+	reserved = gp_context_reserved(context);
+	least = bytes < most ? bytes : most;
+	return gp_driver_pool_trim(context->driver_pool,
+				   reserved > least ? reserved - least : 0);
 }
 
 /* What is idle goes at once. What the device still works on is looked at again
@@ -493,8 +552,8 @@ uint64_t gp_context_trim_for(const uint8_t uuid[16], uint64_t bytes,
 			reserved = reserved_by(list, n);
 			if (reserved <= floor)
 				break;
-			given += gp_pool_trim_idle(list[i]->pool, bytes - given,
-						   reserved - floor, &more);
+			given += trim_idle(list[i], bytes - given,
+					   reserved - floor, &more);
 			busy |= more;
 		}
 		if (!ms--)
@@ -509,7 +568,7 @@ uint64_t gp_context_trim_for(const uint8_t uuid[16], uint64_t bytes,
 static void reset_peak(struct gp_context *context, void *arg)
 {
 	(void)arg;
-	gp_pool_reset_peaks(context->pool);
+	gp_context_reset_peaks(context);
 }
 
 void gp_context_reset_peak(void)
@@ -525,7 +584,9 @@ uint64_t gp_context_cached(CUdevice device)
 	uint64_t cached = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (device >= 0 && list[i]->cuda.device != device)
+		/* Of the others' spare memory async.h knows. */
+		if (!list[i]->pool ||
+		    (device >= 0 && list[i]->cuda.device != device))
 			continue;
 		gp_pool_get_stats(list[i]->pool, &stats);
 		cached += stats.cached_bytes;
@@ -540,7 +601,10 @@ void gp_context_tick(void)
 	size_t n = borrow(list);
 
 	for (size_t i = 0; i < n; i++)
-		gp_pool_tick(list[i]->pool);
+		if (list[i]->pool)
+			gp_pool_tick(list[i]->pool);
+		else
+			gp_driver_pool_tick(list[i]->driver_pool);
 	done();
 }
 

@@ -6,6 +6,7 @@
 
 #include "pool/pool.h"
 #include "shim/driver.h"
+#include "shim/driver_pool.h"
 #include "stats/report.h"
 
 struct gp_context {
@@ -16,7 +17,48 @@ struct gp_context {
 	uint64_t free_bytes; /* of the device when last asked; atomic */
 	CUevent probe; /* never recorded; asks the driver about captures */
 	struct gp_pool *pool; /* NULL: pass everything through */
+	/* In its place, where backend:cudaMallocAsync holds; else NULL. */
+	struct gp_driver_pool *driver_pool;
 };
+
+/* Device memory that its pool, of whichever sort, holds, and has handed out. */
+static inline uint64_t gp_context_reserved(const struct gp_context *context)
+{
+	return context->pool ? gp_pool_reserved(context->pool)
+			     : gp_driver_pool_reserved(context->driver_pool);
+}
+
+static inline uint64_t gp_context_allocated(const struct gp_context *context)
+{
+	return context->pool ? gp_pool_allocated(context->pool)
+			     : gp_driver_pool_allocated(context->driver_pool);
+}
+
+static inline void gp_context_stats(const struct gp_context *context,
+				    struct gp_pool_stats *stats)
+{
+	if (context->pool)
+		gp_pool_get_stats(context->pool, stats);
+	else
+		gp_driver_pool_get_stats(context->driver_pool, stats);
+}
+
+static inline void gp_context_section(const struct gp_context *context,
+				      bool begin, struct gp_section_peak *peak)
+{
+	if (context->pool)
+		gp_pool_section(context->pool, begin, peak);
+	else
+		gp_driver_pool_section(context->driver_pool, begin, peak);
+}
+
+static inline void gp_context_reset_peaks(const struct gp_context *context)
+{
+	if (context->pool)
+		gp_pool_reset_peaks(context->pool);
+	else
+		gp_driver_pool_reset_peaks(context->driver_pool);
+}
 
 /* The current context of this thread, NULL when there is none or the driver
  * would not say. Made known (with its pool, when the backend is native) on
@@ -32,7 +74,8 @@ struct gp_context *gp_context_known(CUcontext handle);
 /* Changes whenever a context comes or goes. Any thread. */
 unsigned gp_context_generation(void);
 
-/* Calls `visit` for every known context, none of which goes meanwhile. */
+/* Calls `visit` for every known context with a pool of either sort, none of
+ * which goes meanwhile. */
 void gp_context_each(void (*visit)(struct gp_context *, void *), void *arg);
 
 /* The known context with that pool, NULL if it is gone. */
@@ -46,6 +89,10 @@ void gp_context_created(CUcontext context);
 void gp_context_gone(CUcontext context);
 /* The same for the primary context of `device`, whatever its handle. */
 void gp_context_primary_gone(CUdevice device);
+
+/* The context, or (NULL) the primary one of `device`, is about to be destroyed or
+ * reset. */
+void gp_context_leaves(CUcontext handle, CUdevice device);
 
 /* Ask the driver whether a call such as cuMemFree is allowed on this thread
  * now; where it is not, the driver answers 900 and invalidates the capture, as

@@ -26,9 +26,9 @@ static void add_pool(struct gp_context *context, void *arg)
 
 	if (!concerns(sum->device, context))
 		return;
-	if (sum->collect)
+	if (sum->collect && context->pool)
 		gp_pool_collect(context->pool);
-	gp_pool_get_stats(context->pool, &stats);
+	gp_context_stats(context, &stats);
 	gp_pool_stats_add(&sum->figures->stats, &stats);
 	sum->figures->total_bytes = context->cuda.driver.total_bytes;
 }
@@ -71,7 +71,7 @@ void gp_figures_take(int device, bool collect,
 static void reset_pool(struct gp_context *context, void *arg)
 {
 	if (concerns(*(const int *)arg, context))
-		gp_pool_reset_peaks(context->pool);
+		gp_context_reset_peaks(context);
 }
 
 static void reset_retired(struct gp_report_pool *pool, void *arg)

@@ -101,7 +101,8 @@ static bool watch(uint64_t key, const struct gp_foreign *entry)
 /* It is the program's no more. */
 static void gone(uint64_t key, const struct gp_foreign *entry)
 {
-	gp_kind_sub(entry->kind, entry->bytes);
+	if (!entry->owner)
+		gp_kind_sub(entry->kind, entry->bytes);
 	if (entry->watched)
 		gp_sites_remove(key);
 }
@@ -126,7 +127,7 @@ bool gp_foreign_add(uint64_t key, const struct gp_foreign *entry,
 		entered = true;
 	}
 	pthread_mutex_unlock(&lock);
-	if (entered)
+	if (entered && !entry->owner)
 		gp_kind_add(entry->kind, entry->bytes);
 	errno = saved;
 	return entered;
@@ -149,6 +150,18 @@ bool gp_foreign_take(uint64_t key, struct gp_foreign *entry)
 		return false;
 	gone(key, entry);
 	return true;
+}
+
+bool gp_foreign_look(uint64_t key, struct gp_foreign *entry)
+{
+	struct slot *slot;
+
+	pthread_mutex_lock(&lock);
+	slot = find(key);
+	if (slot)
+		*entry = slot->entry;
+	pthread_mutex_unlock(&lock);
+	return slot != NULL;
 }
 
 bool gp_foreign_ref(uint64_t key)
@@ -204,7 +217,7 @@ static bool take_match(size_t *at,
 
 void gp_foreign_forget(bool (*match)(const struct gp_foreign *, const void *),
 		       const void *arg,
-		       void (*dropped)(const struct gp_foreign *))
+		       void (*dropped)(uint64_t key, const struct gp_foreign *))
 {
 	struct gp_foreign entry;
 
@@ -215,7 +228,7 @@ void gp_foreign_forget(bool (*match)(const struct gp_foreign *, const void *),
 
 		while (take_match(&at, match, arg, &key, &entry)) {
 			gone(key, &entry);
-			dropped(&entry);
+			dropped(key, &entry);
 		}
 	}
 }

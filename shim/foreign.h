@@ -25,6 +25,7 @@ struct gp_foreign {
 	struct gp_limit *limit;  /* where it was charged; NULL: nowhere */
 	struct gp_charge charge; /* and how */
 	void *pool;              /* stream-ordered: its pool, see async.c */
+	void *owner; /* gp_driver_pool, which counts it; NULL: its kind does */
 };
 
 /* Enter `key` (device address, host address, handle) and count it. An entry
@@ -39,6 +40,9 @@ bool gp_foreign_add(uint64_t key, const struct gp_foreign *entry,
  * the real free: the address may come back at once on another thread. */
 bool gp_foreign_take(uint64_t key, struct gp_foreign *entry);
 
+/* The entry of `key`, which stays. False if unknown. */
+bool gp_foreign_look(uint64_t key, struct gp_foreign *entry);
+
 /* One more reference to a handle. False: unknown. */
 bool gp_foreign_ref(uint64_t key);
 /* One less. True: it was the last, the entry is gone (and no longer counted)
@@ -49,6 +53,7 @@ bool gp_foreign_unref(uint64_t key, struct gp_foreign *entry);
  * for each, with no lock held. */
 void gp_foreign_forget(bool (*match)(const struct gp_foreign *, const void *),
 		       const void *arg,
-		       void (*dropped)(const struct gp_foreign *));
+		       void (*dropped)(uint64_t key,
+				       const struct gp_foreign *));
 
 #endif

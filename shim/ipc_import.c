@@ -323,6 +323,19 @@ static CUresult open_ours(CUdeviceptr *address, const CUipcMemHandle *handle,
 
 /* ---- entry points ---------------------------------------------------------------------- */
 
+/* Memory of a pool of the driver's is not for such handles. */
+static CUresult export_plain(CUipcMemHandle *handle, CUdeviceptr address)
+{
+	static int told;
+	CUresult rc = gp_real()->cuIpcGetMemHandle(handle, address);
+
+	if (rc != CUDA_SUCCESS && gp_running() && gp_take_is_owned(address) &&
+	    !__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED))
+		gp_warn("with backend:cudaMallocAsync memory cannot be shared "
+			"with other processes; backend:native allows it");
+	return rc;
+}
+
 CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
 {
 	const struct gp_real *real = gp_real();
@@ -336,7 +349,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
 		return CUDA_ERROR_INVALID_VALUE; /* not this process's */
 	if (!pool || !handle || !gp_running() ||
 	    real->cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current)
-		return real->cuIpcGetMemHandle(handle, address);
+		return export_plain(handle, address);
 	if (gp_pool_find(pool, address, &base, &bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	context = gp_context_of_pool(pool);

@@ -133,7 +133,7 @@ static void serve_from(struct gp_context *context, void *arg)
 	const struct connection *c = request->connection;
 	size_t n = 0;
 
-	if (context->pool != gp_pool_of(c->base) ||
+	if (!context->pool || context->pool != gp_pool_of(c->base) ||
 	    gp_pool_hold(context->pool, c->base, c->id, request->pieces,
 			 MAX_PIECES, &n, &part->offset, &part->bytes))
 		return;
@@ -151,7 +151,7 @@ static void let_go_from(struct gp_context *context, void *arg)
 {
 	const struct connection *c = arg;
 
-	if (context->pool == gp_pool_of(c->base))
+	if (context->pool && context->pool == gp_pool_of(c->base))
 		gp_pool_let_go(context->pool, c->base, c->id);
 }
 

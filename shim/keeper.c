@@ -18,6 +18,7 @@
 #include "shim/state.h"
 #include "shim/warn.h"
 #include "stats/bell.h"
+#include "stats/kinds.h"
 #include "stats/log.h"
 #include "stats/process_file.h"
 #include "stats/runtime_dir.h"
@@ -45,13 +46,18 @@ static uint64_t now_ns(void)
 
 /* ---- asking the driver ------------------------------------------------------------- */
 
-void gp_keeper_ask_now(void)
+/* The driver's own pools say what they reserve only when asked. */
+static void ask_pools(void)
 {
-	gp_context_ask();
-	/* The driver's own pools say what they reserve only when asked. */
 	for (int i = 0; i < GP_CONF_DEVICES; i++)
 		if (gp_device_met(i))
 			gp_async_refresh(i);
+}
+
+void gp_keeper_ask_now(void)
+{
+	gp_context_ask();
+	ask_pools();
 }
 
 bool gp_keeper_ask(void)
@@ -107,12 +113,18 @@ static void answer(void)
 
 static void tick(unsigned ticks)
 {
+	struct gp_kind_stats async;
+
 	gp_libraries_tick();
 	gp_context_tick();
 	gp_warn_tick();
 	gp_file_beat();
-	if (ticks % LEDGER_TICKS == 0)
+	if (ticks % LEDGER_TICKS == 0) {
+		gp_kind_get(GP_KIND_async, &async);
+		if (async.count.allocated)
+			ask_pools();
 		gp_ledger_update();
+	}
 	if (ticks % 8 == 7)
 		gp_runtime_refresh();
 }

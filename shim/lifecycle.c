@@ -101,13 +101,22 @@ static CUresult destroyed(CUresult rc, CUcontext context)
 	return rc;
 }
 
+/* Only what the program made can be destroyed. */
+static void leaves(CUcontext context)
+{
+	if (gp_running() && gp_context_was_created(context))
+		gp_context_leaves(context, -1);
+}
+
 CUresult cuCtxDestroy(CUcontext context)
 {
+	leaves(context);
 	return destroyed(gp_real()->cuCtxDestroy(context), context);
 }
 
 CUresult cuCtxDestroy_v2(CUcontext context)
 {
+	leaves(context);
 	return destroyed(gp_real()->cuCtxDestroy_v2(context), context);
 }
 
@@ -136,6 +145,12 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 			device);
 }
 
+static void resets(CUdevice device)
+{
+	if (gp_running())
+		gp_context_leaves(NULL, device);
+}
+
 static CUresult reset(CUresult rc, CUdevice device)
 {
 	if (rc == CUDA_SUCCESS)
@@ -145,10 +160,12 @@ static CUresult reset(CUresult rc, CUdevice device)
 
 CUresult cuDevicePrimaryCtxReset(CUdevice device)
 {
+	resets(device);
 	return reset(gp_real()->cuDevicePrimaryCtxReset(device), device);
 }
 
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
+	resets(device);
 	return reset(gp_real()->cuDevicePrimaryCtxReset_v2(device), device);
 }

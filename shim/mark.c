@@ -33,7 +33,7 @@ static void take(struct gp_context *context, void *arg)
 	struct gp_section_peak peak;
 	int device = context->cuda.device;
 
-	gp_pool_section(context->pool, gathering->begin, &peak);
+	gp_context_section(context, gathering->begin, &peak);
 	if (device < 0 || device >= MAX_DEVICES)
 		return;
 	gathering->peaks[device].allocated += peak.allocated;

@@ -48,9 +48,16 @@ static struct gp_context *concerned(CUcontext peer, CUdevice *device)
 	    *device < 0 || *device >= GP_MAX_PEERS)
 		return NULL;
 	context = gp_context_known(peer);
-	return context && context->pool && context->cuda.device != *device
+	return context && (context->pool || context->driver_pool) &&
+			       context->cuda.device != *device
 		       ? context
 		       : NULL;
+}
+
+static int regrant(const struct gp_context *context)
+{
+	return context->pool ? gp_pool_regrant(context->pool)
+			     : gp_driver_pool_regrant(context->driver_pool);
 }
 
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
@@ -66,7 +73,7 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
 		return rc;
 	context = concerned(peer, &device);
 	if (!context || !count(&context->cuda, device, true) ||
-	    !gp_pool_regrant(context->pool))
+	    !regrant(context))
 		return rc;
 	rc = gp_cuda_last_error();
 	count(&context->cuda, device, false);
@@ -84,6 +91,6 @@ CUresult cuCtxDisablePeerAccess(CUcontext peer)
 		return rc;
 	context = concerned(peer, &device);
 	if (context && count(&context->cuda, device, false))
-		gp_pool_regrant(context->pool);
+		regrant(context);
 	return rc;
 }

@@ -37,11 +37,12 @@ static bool show_early(uint64_t *free, uint64_t *total)
 static void show(CUdevice device, uint64_t *free, uint64_t *total)
 {
 	uint64_t cached = gp_context_cached(device), live, room;
+	bool own = gp_settings()->backend == GP_BACKEND_CUDA_MALLOC_ASYNC;
 	struct gp_limit_stats stats;
 
 	gp_limit_get(gp_device_limit(device), &stats);
-	if (stats.cap != GP_NO_LIMIT) {
-		cached += gp_async_spare(device);
+	if (stats.cap != GP_NO_LIMIT || own) {
+		cached += gp_async_spare(device, stats.cap == GP_NO_LIMIT);
 		gp_limit_get(gp_device_limit(device), &stats);
 	}
 	live = stats.held > cached ? stats.held - cached : 0;

@@ -154,7 +154,7 @@ static void after_fork_in_child(void)
 /* Work need not be watched then. */
 static void pass_through(const char *tool)
 {
-	if (settings.backend != GP_BACKEND_NATIVE)
+	if (settings.backend == GP_BACKEND_PASSTHROUGH)
 		return;
 	settings.backend = GP_BACKEND_PASSTHROUGH;
 	gp_work_watch(false);

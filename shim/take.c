@@ -5,6 +5,7 @@
 
 #include "shim/async.h"
 #include "shim/devices.h"
+#include "shim/driver_pool.h"
 #include "shim/reporter.h"
 #include "shim/room.h"
 #include "shim/state.h"
@@ -160,6 +161,8 @@ bool gp_take_enter(uint64_t key, const struct gp_foreign *entry)
 
 	if (before.refs)
 		gave(&before);
+	if (entered && entry->owner)
+		gp_driver_pool_got(entry->owner, key, entry->bytes);
 	return entered;
 }
 
@@ -179,7 +182,11 @@ void gp_take_end(struct gp_take *take, CUresult rc, uint64_t key)
 
 bool gp_take_out(uint64_t key, struct gp_foreign *entry)
 {
-	return gp_running() && gp_foreign_take(key, entry);
+	if (!gp_running() || !gp_foreign_take(key, entry))
+		return false;
+	if (__builtin_expect(entry->owner != NULL, 0))
+		gp_driver_pool_lost(entry->owner, key, entry->bytes);
+	return true;
 }
 
 void gp_take_freed(bool known, uint64_t key, const struct gp_foreign *entry,
@@ -207,10 +214,40 @@ static bool went(const struct gp_foreign *entry, const void *arg)
 	return entry->device == gone->device && !gone->created(context);
 }
 
+static void dropped(uint64_t key, const struct gp_foreign *entry)
+{
+	(void)key;
+	gave(entry);
+}
+
 void gp_take_context_gone(CUcontext context, CUdevice device,
 			  bool (*created)(CUcontext))
 {
 	struct gone gone = {context, device, created};
 
-	gp_foreign_forget(went, &gone, gave);
+	gp_foreign_forget(went, &gone, dropped);
+}
+
+bool gp_take_is_owned(uint64_t key)
+{
+	struct gp_foreign entry;
+
+	return key && gp_foreign_look(key, &entry) && entry.owner;
+}
+
+static bool owned(const struct gp_foreign *entry, const void *owner)
+{
+	return entry->owner == owner;
+}
+
+/* The owner knows where it goes. */
+static void back(uint64_t key, const struct gp_foreign *entry)
+{
+	gp_driver_pool_back(entry->owner, key);
+	gave(entry);
+}
+
+void gp_take_owner_goes(const void *owner)
+{
+	gp_foreign_forget(owned, owner, back);
 }

@@ -56,6 +56,12 @@ void gp_take_freed(bool known, uint64_t key, const struct gp_foreign *entry,
 void gp_take_context_gone(CUcontext context, CUdevice device,
 			  bool (*created)(CUcontext));
 
+/* Is it the start of an allocation in a gp_driver_pool? */
+bool gp_take_is_owned(uint64_t key);
+
+/* The gp_driver_pool gives back all that is live of it; tells it of each. */
+void gp_take_owner_goes(const void *owner);
+
 /* The limit refused `bytes` to the program: counted, and told in a report. */
 void gp_take_refused(CUdevice device, uint64_t bytes, const char *call);
 /* The card did. */

@@ -29,8 +29,8 @@ struct cached {
 static void add_cached(struct gp_context *context, void *arg)
 {
 	struct cached *cached = arg;
-	uint64_t reserved = gp_pool_reserved(context->pool);
-	uint64_t live = gp_pool_allocated(context->pool);
+	uint64_t reserved = gp_context_reserved(context);
+	uint64_t live = gp_context_allocated(context);
 
 	if (context->cuda.device == cached->device && reserved > live)
 		cached->bytes += reserved - live;

@@ -41,6 +41,7 @@ class Exact(CapsTest):
     def test_every_kind(self):
         for kind in KINDS:
             for conf in (LIMIT, LIMIT + ',backend:passthrough',
+                         LIMIT + ',backend:cudaMallocAsync',
                          LIMIT + ',expandable_segments:False'):
                 with self.subTest(kind=kind, conf=conf):
                     self.check_kind(kind, conf)

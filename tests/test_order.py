@@ -48,6 +48,10 @@ class Order(harness.CudaTest):
         self.assert_ok(self.run_fuzz(
             '--seeds', '1-60', conf='expandable_segments:False,reuse:sync'))
 
+    def test_driver_pool(self):
+        self.assert_ok(self.run_fuzz('--seeds', '1-60',
+                                     conf='backend:cudaMallocAsync'))
+
     def test_stream_order(self):
         self.assert_ok(self.run_fuzz('--seeds', '1-100', conf=AUTO))
 

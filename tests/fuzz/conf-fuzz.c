@@ -76,7 +76,7 @@ static void expect_valid(const struct gp_conf *conf)
 	       "a signal that cannot be handled");
 	expect(conf->report_signal != SIGKILL && conf->report_signal != SIGSTOP,
 	       "a signal that cannot be caught");
-	expect(conf->backend <= GP_BACKEND_PASSTHROUGH, "backend");
+	expect(conf->backend <= GP_BACKEND_CUDA_MALLOC_ASYNC, "backend");
 	expect(conf->only[0] && memchr(conf->only, 0, sizeof(conf->only)),
 	       "only");
 	expect(conf->cache_policy <= GP_CONF_NONE, "cache_policy");

@@ -339,6 +339,7 @@ static void run_seed(unsigned long seed)
 {
 	const char *conf = getenv("GPUPOOL_CONF");
 	const char *more = getenv("GPUPOOL_SIM");
+	bool async = set(conf, "backend:cudaMallocAsync");
 	char settings[1024];
 
 	w.seed = seed;
@@ -352,11 +353,13 @@ static void run_seed(unsigned long seed)
 	if (set(conf, "free_order:reuse"))
 		w.own = 4;
 	/* All frees are barriers then, whoever calls. */
-	if (set(conf, "free_order:full") || set(conf, "reuse:sync"))
+	if (set(conf, "free_order:full") || set(conf, "reuse:sync") || async)
 		w.own = 0;
 	w.zero = set(conf, "zero_memory:True");
 	w.most = (8ull << 20) << draw(5);
-	w.tight = seed % 5 == 2;
+	/* Before it refuses such memory the driver waits for frees that may help:
+	 * no call of the library's. */
+	w.tight = seed % 5 == 2 && !async;
 	w.alone = seed % 7 == 3 ? seed % 2 ? w.ops : w.ops / 2 : 0;
 	snprintf(settings, sizeof(settings),
 		 "schedule:%lu,memory:%lluMiB,context:16MiB%s%s", seed,

@@ -42,46 +42,61 @@ static CUresult charge_small(struct sim_ctx *ctx, uint64_t small)
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_region_new(struct sim_ctx *ctx, enum sim_region_kind kind,
-			uint64_t bytes, struct sim_region **out)
+uint64_t sim_region_span(uint64_t bytes, uint64_t *align)
 {
-	uint64_t align = alignment(bytes), span = round_up(bytes, align);
-	bool small = kind == SIM_PLAIN && bytes <= SIM_SMALL;
-	struct sim_region *region;
-	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
+	*align = alignment(bytes);
+	return round_up(bytes, *align);
+}
 
-	if (bytes > ctx->device->total)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	region = calloc(1, sizeof(*region));
+CUresult sim_region_place(struct sim_ctx *ctx, enum sim_region_kind kind,
+			  uint64_t bytes, struct sim_phys *phys, CUdeviceptr va,
+			  struct sim_region **out)
+{
+	struct sim_region *region = calloc(1, sizeof(*region));
+	uint64_t align;
+
 	if (!region)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	region->bytes = bytes;
-	region->span = span;
+	region->span = sim_region_span(bytes, &align);
 	region->kind = kind;
 	region->ctx = ctx;
 	region->device = ctx->device;
 	region->id = ++sim.next_id;
-	if (small && charge_small(ctx, ctx->small_bytes + span))
-		goto no_charge;
-	err = sim_phys_create(ctx->device, span, false,
-			      !small && kind != SIM_ASYNC, &region->phys);
-	if (err)
-		goto no_phys;
-	region->va = sim_va_take(span, align);
-	if (!region->va || !sim_region_add(region)) {
-		err = CUDA_ERROR_OUT_OF_MEMORY;
-		goto no_va;
+	region->phys = phys;
+	region->va = va;
+	if (!va || !sim_region_add(region)) {
+		free(region);
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	sim_list_add(&ctx->regions, &region->link);
 	*out = region;
 	return CUDA_SUCCESS;
-no_va:
-	sim_phys_unref(region->phys);
+}
+
+CUresult sim_region_new(struct sim_ctx *ctx, enum sim_region_kind kind,
+			uint64_t bytes, struct sim_region **out)
+{
+	uint64_t align, span = sim_region_span(bytes, &align);
+	bool small = kind == SIM_PLAIN && bytes <= SIM_SMALL;
+	struct sim_phys *phys;
+	CUresult err;
+
+	if (bytes > ctx->device->total ||
+	    (small && charge_small(ctx, ctx->small_bytes + span)))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	err = sim_phys_create(ctx->device, span, false,
+			      !small && kind != SIM_ASYNC, &phys);
+	if (err)
+		goto no_phys;
+	err = sim_region_place(ctx, kind, bytes, phys, sim_va_take(span, align),
+			       out);
+	if (!err)
+		return CUDA_SUCCESS;
+	sim_phys_unref(phys);
 no_phys:
 	if (small)
 		charge_small(ctx, ctx->small_bytes - span);
-no_charge:
-	free(region);
 	return err;
 }
 
@@ -92,8 +107,10 @@ void sim_region_destroy(struct sim_region *region)
 	if (region->kind == SIM_PLAIN && region->bytes <= SIM_SMALL)
 		charge_small(region->ctx,
 			     region->ctx->small_bytes - region->span);
-	if (region->kind == SIM_ASYNC)
-		sim_pool_returned(region->pool, region->span);
+	if (region->kind == SIM_ASYNC && sim_pool_returned(region)) {
+		free(region); /* its memory is the pool's */
+		return;
+	}
 	if (region->kind == SIM_PLAIN || region->kind == SIM_ASYNC ||
 	    region->kind == SIM_ARRAY)
 		sim_va_give(region->va, region->span, alignment(region->bytes));

@@ -4,7 +4,9 @@
  * A pool takes memory from the device when it must and keeps what comes back;
  * at a synchronisation it gives back what is above its release threshold. A
  * block's memory is in use from the call that allocates it until the free has
- * been reached in its stream.
+ * been reached in its stream. What is handed out again has its old contents
+ * (CUDA C++ Programming Guide, "Stream Ordered Memory Allocator": only memory
+ * that is new from the system is not another allocation's).
  */
 #include "tests/sim/pool.h"
 
@@ -27,6 +29,7 @@ struct sim_pool *sim_pool_new(struct sim_device *device)
 	pool->reuse_event = pool->reuse_opportunistic = 1;
 	pool->reuse_internal = 1;
 	pool->access = 1u << device->ordinal;
+	sim_list_init(&pool->kept);
 	sim_list_add(&pools, &pool->link);
 	sim_handle_add(SIM_K_POOL, pool);
 	return pool;
@@ -37,6 +40,26 @@ void sim_pool_start(struct sim_device *device)
 	device->default_pool = device->pool = sim_pool_new(device);
 }
 
+static void forget(struct sim_pool *pool, struct sim_kept *kept)
+{
+	pool->kept_bytes -= kept->span;
+	sim_list_del(&kept->link);
+	free(kept);
+}
+
+/* The oldest go first. */
+static void keep_at_most(struct sim_pool *pool, uint64_t bytes)
+{
+	while (pool->kept_bytes > bytes) {
+		struct sim_kept *kept =
+			sim_entry(pool->kept.next, struct sim_kept, link);
+
+		sim_va_give(kept->va, kept->span, kept->align);
+		sim_phys_unref(kept->phys);
+		forget(pool, kept);
+	}
+}
+
 bool sim_pool_give_back(struct sim_pool *pool, uint64_t keep)
 {
 	uint64_t target = keep > pool->used ? keep : pool->used;
@@ -45,6 +68,7 @@ bool sim_pool_give_back(struct sim_pool *pool, uint64_t keep)
 		return false;
 	sim_uncharge(pool->device, pool->reserved - target);
 	pool->reserved = target;
+	keep_at_most(pool, pool->reserved - pool->used);
 	return true;
 }
 
@@ -55,11 +79,45 @@ void sim_pool_bury(struct sim_pool *pool)
 	free(pool);
 }
 
-void sim_pool_returned(struct sim_pool *pool, uint64_t bytes)
+bool sim_pool_returned(const struct sim_region *region)
 {
-	pool->used -= bytes;
+	struct sim_pool *pool = region->pool;
+	struct sim_kept *kept = NULL;
+
+	pool->used -= region->span;
+	if (!pool->dying && region->phys)
+		kept = calloc(1, sizeof(*kept));
+	if (kept) {
+		kept->phys = region->phys;
+		kept->va = region->va;
+		kept->span = sim_region_span(region->bytes, &kept->align);
+		pool->kept_bytes += kept->span;
+		sim_list_add(&pool->kept, &kept->link);
+		keep_at_most(pool, pool->reserved - pool->used);
+	}
 	if (pool->dying && !pool->used)
 		sim_pool_bury(pool);
+	return kept != NULL;
+}
+
+/* Memory that was kept for such an allocation. */
+static bool again(struct sim_pool *pool, struct sim_ctx *ctx, uint64_t bytes,
+		  struct sim_region **region)
+{
+	uint64_t align, span = sim_region_span(bytes, &align);
+	struct sim_kept *kept;
+	struct sim_list *l;
+
+	for (l = pool->kept.prev; l != &pool->kept; l = l->prev) {
+		kept = sim_entry(l, struct sim_kept, link);
+		if (kept->span != span ||
+		    sim_region_place(ctx, SIM_ASYNC, bytes, kept->phys,
+				     kept->va, region))
+			continue;
+		forget(pool, kept);
+		return true;
+	}
+	return false;
 }
 
 void sim_pools_settle(void)
@@ -106,6 +164,7 @@ static CUresult provide(struct sim_pool *pool, uint64_t bytes)
 	if (err)
 		return err;
 	pool->used += bytes;
+	keep_at_most(pool, pool->reserved - pool->used);
 	if (pool->used > pool->used_high)
 		pool->used_high = pool->used;
 	if (pool->reserved > pool->reserved_high)
@@ -116,8 +175,10 @@ static CUresult provide(struct sim_pool *pool, uint64_t bytes)
 static CUresult take(struct sim_pool *pool, struct sim_ctx *ctx, uint64_t bytes,
 		     struct sim_region **region)
 {
-	CUresult err = sim_region_new(ctx, SIM_ASYNC, bytes, region);
+	CUresult err = CUDA_SUCCESS;
 
+	if (!again(pool, ctx, bytes, region))
+		err = sim_region_new(ctx, SIM_ASYNC, bytes, region);
 	if (err)
 		return err;
 	(*region)->pool = pool;

@@ -64,6 +64,8 @@ CUresult sim_pool_create(CUmemoryPool *out, const CUmemPoolProps *props)
 	struct sim_device *device;
 	struct sim_pool *pool;
 
+	if (!sim.settings.pools)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!out || !props ||
 	    props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
 	    props->location.type != CU_MEM_LOCATION_TYPE_DEVICE)

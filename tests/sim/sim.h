@@ -245,6 +245,12 @@ bool sim_is_pageable(CUdeviceptr va);
 /* alloc.c. locked. */
 CUresult sim_region_new(struct sim_ctx *ctx, enum sim_region_kind kind,
 			uint64_t bytes, struct sim_region **out);
+/* The same where it lies in memory that is there already: `phys`, at `va`. */
+CUresult sim_region_place(struct sim_ctx *ctx, enum sim_region_kind kind,
+			  uint64_t bytes, struct sim_phys *phys, CUdeviceptr va,
+			  struct sim_region **out);
+/* How much address space an allocation takes, and where it may begin. */
+uint64_t sim_region_span(uint64_t bytes, uint64_t *align);
 /* Unmap, uncharge and forget. */
 void sim_region_destroy(struct sim_region *region);
 

@@ -172,8 +172,7 @@ static void test_choices(void **state)
 	(void)state;
 	CHECK("backend", "native", "native");
 	CHECK("backend", "passthrough", "passthrough");
-	/* Not there yet; test_conf_rows.c has what is said. */
-	CHECK("backend", "cudaMallocAsync", "native");
+	CHECK("backend", "cudaMallocAsync", "cudaMallocAsync");
 	CHECK("cache_policy", "keep", "keep");
 	CHECK("cache_policy", "decay", "decay");
 	CHECK("cache_policy", "none", "none");

@@ -356,9 +356,6 @@ static void test_tutorials(void **state)
 		{"growth_factor 1.5",
 		 "growth_factor 1.5 has a blank where the colon belongs; read "
 		 "as growth_factor:1.5\n"},
-		{"backend:cudaMallocAsync",
-		 "backend:cudaMallocAsync is not there yet; backend:native is "
-		 "used\n"},
 		{"pinned_use_cuda_host_register:True,"
 		 "pinned_num_register_threads:8",
 		 "without effect here: pinned_use_cuda_host_register, "

@@ -124,8 +124,9 @@ static bool is_of(const struct gp_foreign *entry, const void *context)
 
 static uint64_t dropped_bytes;
 
-static void drop(const struct gp_foreign *entry)
+static void drop(uint64_t key, const struct gp_foreign *entry)
 {
+	assert_int_equal(key, entry->bytes << 12);
 	dropped_bytes += entry->bytes;
 }
 
