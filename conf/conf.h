@@ -85,6 +85,8 @@ struct gp_conf {
 	uint64_t max_non_split_rounding;
 	double garbage_collection_threshold; /* 0: off */
 	bool zero_memory;                    /* what is handed out is zero */
+	bool poison_free;                    /* what was freed is filled */
+	uint64_t guard_bytes;                /* red zones around each block */
 	double overlap_slack;                /* 0: off */
 	enum gp_conf_reuse reuse;
 	enum gp_conf_free_order free_order;

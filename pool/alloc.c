@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 
+#include "pool/aids.h"
 #include "pool/cache.h"
 #include "pool/reclaim.h"
 #include "pool/serve.h"
@@ -113,18 +114,20 @@ static bool rose_far(const struct gp_pool *pool, const struct gp_tally *tally)
 static void finish(struct gp_pool *pool, struct gp_cache *cache,
 		   struct gp_block *b, bool own, uint64_t bytes, uint64_t *va)
 {
+	uint32_t watched = pool->aids ? GP_WATCHED : 0;
 	bool publish = false;
 
-	*va = gp_pool_address(pool, gp_block_granule(b));
+	*va = gp_pool_address(pool, gp_block_granule(b)) +
+	      gp_aids_front(pool, bytes);
 	if (!cache) {
-		b->owner = 0;
+		b->owner = watched;
 		gp_lock(&pool->lock);
 		hand_out(pool, &pool->tally, b, *va, bytes);
 		gp_tally_rose(&pool->tally);
 		gp_unlock(&pool->lock);
 		return;
 	}
-	b->owner = cache->number;
+	b->owner = cache->number | watched;
 	gp_cache_lock(cache);
 	hand_out(pool, &cache->tally, b, *va, bytes);
 	if (!own) {
@@ -167,13 +170,17 @@ static cold void check_step(struct gp_pool *pool)
 		gp_warn("internal: %s", why);
 }
 
-/* The option `zero_memory`. A block that could not be filled is not served. */
-static cold int fill(struct gp_pool *pool, uint64_t va, uint64_t bytes)
+/* The option `zero_memory`, and red zones. A block that could not be filled is
+ * not served. */
+static cold int fill(struct gp_pool *pool, struct gp_block *b, uint64_t va,
+		     uint64_t bytes)
 {
-	int rc = gp_order_zero(&pool->order, va, bytes);
+	int rc = gp_aids_handed_out(pool, va, bytes);
 
-	if (rc)
+	if (rc) { /* without a look at what was not written */
+		__atomic_and_fetch(&b->owner, ~GP_WATCHED, __ATOMIC_RELAXED);
 		gp_pool_free_own(pool, va);
+	}
 	return rc;
 }
 
@@ -181,14 +188,18 @@ static cold int fill(struct gp_pool *pool, uint64_t va, uint64_t bytes)
 static cold int miss(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
 {
 	struct gp_cache *cache = cache_of(pool);
-	uint32_t granules = round_request(pool, bytes);
 	struct gp_block *b = NULL;
+	uint32_t granules;
 	bool own = false;
 	uint64_t at;
 	int rc;
 
 	if (bytes == 0 || !va)
 		return -EINVAL;
+	granules = bytes > pool->arena_bytes
+			   ? 0
+			   : round_request(pool,
+					   bytes + gp_aids_around(pool, bytes));
 	if (granules == 0)
 		return refuse(pool, -ENOMEM);
 	if (cache)
@@ -202,7 +213,7 @@ static cold int miss(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
 	finish(pool, cache, b, own, bytes, &at);
 	if (pool->config.check)
 		check_step(pool);
-	if (pool->config.zero && fill(pool, at, bytes))
+	if (fill(pool, b, at, bytes))
 		return -EIO;
 	*va = at;
 	return 0;
@@ -262,11 +273,14 @@ static hot struct gp_block *claim(const struct gp_pool *pool, uint64_t va)
 }
 
 /* A block that was watched: it is told before anybody can get it again. */
-static cold uint32_t unwatch(struct gp_block *b, uint64_t va)
+static cold uint32_t unwatch(struct gp_pool *pool, struct gp_block *b,
+			     uint64_t va, bool idle)
 {
 	uint32_t owner = b->owner & ~GP_WATCHED;
 
 	b->owner = owner;
+	if (pool->aids)
+		gp_aids_freed(pool, b, va, idle);
 	gp_sites_remove(va);
 	return owner;
 }
@@ -276,8 +290,17 @@ static cold uint32_t unwatch(struct gp_block *b, uint64_t va)
 static cold struct gp_block *claim_noted(struct gp_pool *pool, uint64_t va,
 					 bool *lent)
 {
-	uint64_t granule, beyond;
+	uint64_t granule, beyond, base, bytes;
+	struct gp_block *b;
 
+	if (pool->config.guard) {
+		if (gp_pool_find(pool, va, &base, &bytes) || base != va)
+			return NULL;
+		va -= gp_aids_front(pool, bytes);
+		b = claim(pool, va);
+		if (b)
+			return b;
+	}
 	if (!gp_pool_granule(pool, va, &granule, &beyond) || beyond)
 		return NULL;
 	return gp_notes_claim(pool, granule, lent);
@@ -318,7 +341,7 @@ static cold void put_aside(struct gp_pool *pool, struct gp_block *b,
 {
 	count_free(pool, b, va, 0);
 	if (b->owner & GP_WATCHED)
-		unwatch(b, va);
+		unwatch(pool, b, va, false);
 	gp_reclaim_set_aside(pool, b);
 }
 
@@ -359,7 +382,7 @@ static __attribute__((noinline)) void put_slowly(struct gp_pool *pool,
 		count_free(pool, b, va, waits);
 	}
 	if (unlikely(owner & GP_WATCHED))
-		owner = unwatch(b, va);
+		owner = unwatch(pool, b, va, true);
 	if (likely(owner))
 		gp_cache_push_remote(pool->caches[owner], b);
 	else
@@ -385,7 +408,7 @@ static cold void lend(struct gp_pool *pool, struct gp_block *b, uint64_t va)
 {
 	count_free(pool, b, va, 0);
 	if (b->owner & GP_WATCHED)
-		unwatch(b, va);
+		unwatch(pool, b, va, false);
 	gp_notes_lend(pool, b);
 }
 

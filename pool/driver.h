@@ -67,8 +67,13 @@ struct gp_stream_ops {
 	/* 0: complete. -EAGAIN: not yet. */
 	int (*query)(void *dev, uint64_t event);
 	int (*event_sync)(void *dev, uint64_t event);
-	/* Fills with zeros, in the stream. */
-	int (*zero)(void *dev, uint64_t stream, uint64_t va, uint64_t bytes);
+	/* Fills with a byte, in the stream. */
+	int (*fill)(void *dev, uint64_t stream, uint64_t va, uint64_t bytes,
+		    uint8_t value);
+	/* Copies to the host, in the stream, and waits for it: not with the
+	 * order's lock held. */
+	int (*read)(void *dev, uint64_t stream, uint64_t va, uint64_t bytes,
+		    void *to);
 	/* A stream; `blocking`: it and the legacy one wait for each other. */
 	int (*stream_create)(void *dev, bool blocking, uint64_t *stream);
 	void (*stream_destroy)(void *dev, uint64_t stream);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "pool/aids.h"
 #include "pool/reclaim.h"
 #include "pool/state.h"
 
@@ -94,7 +95,8 @@ static int start_of(struct gp_pool *pool, uint64_t va, uint64_t *granule)
 	uint64_t base, bytes, beyond;
 
 	if (gp_pool_find(pool, va, &base, &bytes) ||
-	    !gp_pool_granule(pool, base, granule, &beyond))
+	    !gp_pool_granule(pool, base - gp_aids_front(pool, bytes), granule,
+			     &beyond))
 		return -ENOENT;
 	return 0;
 }
@@ -165,26 +167,50 @@ static int list_pieces(const struct gp_pool *pool, const struct gp_block *b,
 	return 0;
 }
 
+/* The note of that id, of the allocation that starts at `base`, freed or not;
+ * where its block starts depends on its size. A link to NULL: none. Under the
+ * lock. */
+static struct gp_note **find_base(struct gp_pool *pool, uint64_t base,
+				  uint64_t id)
+{
+	static struct gp_note *none;
+	const uint64_t fronts[] = {gp_aids_front(pool, 1),
+				   gp_aids_front(pool, GP_LARGE_FROM)};
+	uint64_t granule, beyond;
+	struct gp_note **link;
+
+	for (int i = 0; i < 2; i++) {
+		if (!gp_pool_granule(pool, base - fronts[i], &granule,
+				     &beyond) ||
+		    beyond)
+			continue;
+		link = find(pool, granule);
+		if (*link && (*link)->id == id)
+			return link;
+	}
+	return &none;
+}
+
 int gp_pool_hold(struct gp_pool *pool, uint64_t base, uint64_t id,
 		 struct gp_pool_piece *pieces, size_t max, size_t *n,
 		 uint64_t *offset, uint64_t *bytes)
 {
-	uint64_t granule, beyond;
+	uint64_t granule;
 	struct gp_note *note;
 	int rc = -ENOENT;
 
-	if (!gp_pool_granule(pool, base, &granule, &beyond) || beyond)
-		return -ENOENT;
 	gp_lock(&pool->lock);
-	note = *find(pool, granule);
-	if (note && note->id == id && !note->freed)
+	note = *find_base(pool, base, id);
+	if (note && !note->freed)
 		rc = list_pieces(pool, note->block, pieces, max, n);
 	if (!rc) {
 		note->holders++;
 		*bytes = __atomic_load_n(&note->block->requested,
 					 __ATOMIC_RELAXED);
-		*offset = (granule - gp_backing_at(pool, granule)->granule)
-			  << GP_GRANULE_SHIFT;
+		granule = note->granule;
+		*offset = ((granule - gp_backing_at(pool, granule)->granule)
+			   << GP_GRANULE_SHIFT) +
+			  gp_aids_front(pool, *bytes);
 	}
 	gp_unlock(&pool->lock);
 	return rc;
@@ -205,16 +231,12 @@ static void come_back(struct gp_pool *pool, struct gp_block *b)
 void gp_pool_let_go(struct gp_pool *pool, uint64_t base, uint64_t id)
 {
 	struct gp_block *b = NULL, **at;
-	uint64_t granule, beyond;
 	struct gp_note **link, *note;
 
-	if (!gp_pool_granule(pool, base, &granule, &beyond))
-		return;
 	gp_lock(&pool->lock);
-	link = find(pool, granule);
+	link = find_base(pool, base, id);
 	note = *link;
-	if (note && note->id == id && note->holders && !--note->holders &&
-	    note->lent) {
+	if (note && note->holders && !--note->holders && note->lent) {
 		b = note->block;
 		for (at = &pool->notes.lent; *at != b;)
 			at = &(*at)->right;

@@ -34,11 +34,13 @@ void gp_order_init(struct gp_order *order, const struct gp_driver *driver,
 	gp_lock_init(&order->lock, GP_RANK_ORDER);
 	gp_streams_init(&order->streams);
 	gp_marks_init(&order->marks);
+	pthread_mutex_init(&order->reading, NULL);
 }
 
 void gp_order_exit(struct gp_order *order)
 {
 	gp_marks_exit(&order->marks);
+	pthread_mutex_destroy(&order->reading);
 	gp_streams_exit(&order->streams);
 	pthread_mutex_destroy(&order->lock.mutex);
 }

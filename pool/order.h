@@ -69,8 +69,11 @@ struct gp_order {
 	/* A stream of our own that waits for the legacy one and never has
 	 * work. 0: none yet. */
 	uint64_t beside;
-	struct gp_slot *zeros; /* a stream of our own that fills with zeros */
-	struct gp_part *host;  /* results the host may look at */
+	struct gp_slot *filler; /* a stream of our own that fills memory */
+	uint64_t reader;        /* and one that reads it. 0: none yet */
+	/* Taken before `lock`, also across waits: only debug aids read. */
+	pthread_mutex_t reading;
+	struct gp_part *host; /* results the host may look at */
 	struct gp_order_counters counters;
 };
 
@@ -139,10 +142,23 @@ static inline bool gp_order_reissue(struct gp_order *order, uint64_t stamp)
 	return gp_order_ready(order, stamp) || gp_order_raise(order, stamp);
 }
 
-/* A block was handed out and may be filled with zeros: after its last use, and
- * before whatever is submitted from now on. No lock is held. 0, or -EIO or
- * -ENOMEM: it is not filled. */
-int gp_order_zero(struct gp_order *order, uint64_t va, uint64_t bytes);
+struct gp_fill {
+	uint64_t va, bytes; /* 0 bytes: nothing */
+	uint8_t value;
+};
+
+/* Fills memory that nothing but us may use now: a block that is handed out, or
+ * one that was just freed. After its last use, and before whatever is submitted
+ * from now on. *stamp: of a freed block, what its free gave it; becomes that of
+ * the fill. NULL: it is handed out. No lock is held. 0, or -EIO or -ENOMEM: it is
+ * not all filled. */
+int gp_order_fill(struct gp_order *order, const struct gp_fill *fills,
+		  unsigned n, uint64_t *stamp);
+
+/* Reads what a block that was just freed, with that stamp, has after its last
+ * use. Waits for that on the host; one at a time. No lock is held. */
+int gp_order_read(struct gp_order *order, uint64_t stamp, uint64_t va,
+		  uint64_t bytes, void *to);
 
 /* Waits on the host until it is idle: true, unless it cannot. No lock is held. */
 bool gp_order_await(struct gp_order *order, uint64_t stamp);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "pool/aids.h"
 #include "pool/large.h"
 #include "pool/reclaim.h"
 #include "pool/registry.h"
@@ -68,9 +69,11 @@ static int build(struct gp_pool *pool)
 	for (int i = 0; i < GP_DIVISIONS; i++)
 		if (pool->config.roundup_power2_divisions[i] > 1)
 			pool->rounds = true;
+	pool->aids = pool->config.poison || pool->config.guard;
 	if (!pool->has_vmm)
 		return 0;
-	if (!pool->rounds && !pool->config.check && !pool->config.zero)
+	if (!pool->rounds && !pool->config.check && !pool->config.zero &&
+	    !pool->aids)
 		pool->plain_below = pool->arena_bytes;
 	return gp_call_reserve(pool, pool->arena_bytes, &pool->base);
 }
@@ -221,6 +224,23 @@ static bool is_freed(enum gp_state state)
 	       state == GP_SET_ASIDE || state == GP_LENT;
 }
 
+/* How far into the program's bytes, where those begin behind a red zone. False:
+ * before them. */
+static bool past_zone(const struct gp_pool *pool, const struct gp_block *b,
+		      uint64_t *offset)
+{
+	uint64_t front;
+
+	if (__builtin_expect(!pool->config.guard, 1))
+		return true;
+	front = gp_aids_front(pool,
+			      __atomic_load_n(&b->requested, __ATOMIC_RELAXED));
+	if (*offset < front)
+		return false;
+	*offset -= front;
+	return true;
+}
+
 /* The live block around va, and how far va is into it; NULL: none. */
 static const struct gp_block *live_around(const struct gp_pool *pool,
 					  uint64_t va, uint64_t *offset)
@@ -237,11 +257,11 @@ int gp_pool_span(struct gp_pool *pool, uint64_t va, uint64_t *base,
 	uint64_t offset;
 	const struct gp_block *b = live_around(pool, va, &offset);
 
-	if (!b || offset >= gp_block_bytes(b))
+	if (!b || offset >= gp_block_bytes(b) || !past_zone(pool, b, &offset))
 		return -ENOENT;
 	*base = va - offset;
 	*bytes = __atomic_load_n(&b->requested, __ATOMIC_RELAXED);
-	*held = gp_block_bytes(b);
+	*held = pool->config.guard ? *bytes : gp_block_bytes(b);
 	return 0;
 }
 
@@ -255,7 +275,8 @@ bool gp_pool_fits(struct gp_pool *pool, uint64_t va, uint64_t bytes)
 	if (!gp_state_is_live((enum gp_state)(tag & 0xff)))
 		return !is_freed((enum gp_state)(tag & 0xff));
 	whole = __atomic_load_n(&b->requested, __ATOMIC_RELAXED);
-	return offset < whole && bytes <= whole - offset;
+	return past_zone(pool, b, &offset) && offset < whole &&
+	       bytes <= whole - offset;
 }
 
 int gp_pool_find(struct gp_pool *pool, uint64_t va, uint64_t *base,

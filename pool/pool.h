@@ -53,6 +53,15 @@ enum gp_cache_policy {
 #define GP_DIVISIONS \
 	16 /* roundup_power2_divisions: slot k is [2^k,2^(k+1)) MiB */
 
+/* Bytes beside a block that somebody wrote. */
+struct gp_damage {
+	uint64_t va, bytes; /* of the block, as the program has it */
+	uint64_t guard;     /* so many before and behind it were looked at */
+	int64_t first;      /* the first wrong one, counted from va */
+	uint64_t wrong;     /* how many */
+	uint32_t device;
+};
+
 /* What the pool needs of the configuration; conf/ fills it. Zeroed with
  * gp_pool_config_init() is the default. */
 struct gp_pool_config {
@@ -66,7 +75,13 @@ struct gp_pool_config {
 	double garbage_collection_threshold; /* 0: off */
 	double overlap_slack; /* growth above peak live rather than a wait */
 	uint32_t roundup_power2_divisions[GP_DIVISIONS]; /* 0: off */
-	bool zero;  /* what is handed out is filled with zeros */
+	bool zero; /* what is handed out is filled with zeros */
+	/* Debug aids, aids.h: what is freed is filled with a pattern; so many
+	 * bytes before and behind each block are looked at when it is freed. */
+	bool poison;
+	uint64_t guard;
+	/* Some of them were written; called in the free, with no lock held. */
+	void (*damaged)(const struct gp_damage *damage);
 	bool check; /* pool_check after every step */
 	/* Frees wait on the host; default true. Else somebody must tell the
 	 * order of all work (order.h). */

@@ -39,6 +39,7 @@ struct gp_pool {
 	struct gp_pool_config config;
 	bool has_vmm;    /* virtual memory, else plain segments */
 	bool rounds;     /* roundup_power2_divisions is set */
+	bool aids;       /* see aids.h */
 	uint64_t serial; /* never the same for two pools */
 	unsigned slot;   /* in the registry, shared by none alive */
 	uint64_t base;   /* address of granule 0; 0 with segments */

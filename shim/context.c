@@ -17,6 +17,7 @@
 #include "shim/ipc.h"
 #include "shim/libraries.h"
 #include "shim/overhead.h"
+#include "shim/overruns.h"
 #include "shim/pool_config.h"
 #include "shim/state.h"
 #include "shim/take.h"
@@ -116,6 +117,7 @@ static void give_pool(struct gp_context *context)
 			context->cuda.device);
 	}
 	gp_pool_config_from(&config, gp_settings());
+	config.damaged = gp_overrun_found;
 	/* Unseen work cannot be ordered. */
 	if (!__atomic_load_n(&gp_work_on, __ATOMIC_RELAXED))
 		config.sync = true;

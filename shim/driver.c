@@ -304,25 +304,48 @@ static int event_sync(void *dev, uint64_t event)
 	return eased(&e, gp_real()->cuEventSynchronize((CUevent)event));
 }
 
-struct zero_call {
+struct bytes_call {
 	CUdeviceptr va;
 	size_t bytes;
 	CUstream stream;
+	unsigned char value;
+	void *to;
 };
 
-static CUresult zero_body(const struct gp_real *real, void *arg)
+static CUresult fill_body(const struct gp_real *real, void *arg)
 {
-	const struct zero_call *call = arg;
+	const struct bytes_call *call = arg;
 
-	return real->cuMemsetD8Async(call->va, 0, call->bytes, call->stream);
+	return real->cuMemsetD8Async(call->va, call->value, call->bytes,
+				     call->stream);
 }
 
-static int zero(void *dev, uint64_t stream, uint64_t va, uint64_t bytes)
+static int fill(void *dev, uint64_t stream, uint64_t va, uint64_t bytes,
+		uint8_t value)
 {
-	struct zero_call call = {va, bytes, (CUstream)stream};
+	struct bytes_call call = {va, bytes, (CUstream)stream, value, NULL};
 	struct gp_ease e = gp_ease();
 
-	return eased(&e, gp_cuda_in_context(dev, zero_body, &call));
+	return eased(&e, gp_cuda_in_context(dev, fill_body, &call));
+}
+
+static CUresult read_body(const struct gp_real *real, void *arg)
+{
+	const struct bytes_call *call = arg;
+	CUresult rc = real->cuMemcpyDtoHAsync_v2(call->to, call->va,
+						 call->bytes, call->stream);
+
+	return rc == CUDA_SUCCESS ? real->cuStreamSynchronize(call->stream)
+				  : rc;
+}
+
+static int read_bytes(void *dev, uint64_t stream, uint64_t va, uint64_t bytes,
+		      void *to)
+{
+	struct bytes_call call = {va, bytes, (CUstream)stream, 0, to};
+	struct gp_ease e = gp_ease();
+
+	return eased(&e, gp_cuda_in_context(dev, read_body, &call));
 }
 
 static CUresult stream_create_body(const struct gp_real *real, void *arg)
@@ -384,7 +407,8 @@ const struct gp_stream_ops gp_cuda_streams = {
 	.wait = wait,
 	.query = query,
 	.event_sync = event_sync,
-	.zero = zero,
+	.fill = fill,
+	.read = read_bytes,
 	.stream_create = stream_create,
 	.stream_destroy = stream_destroy,
 	.is_capturing = is_capturing,

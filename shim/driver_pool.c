@@ -78,8 +78,6 @@ struct gp_driver_pool *gp_driver_pool_open(struct gp_context *context)
 		return NULL;
 	}
 	gp_driver_pool_begin(pool);
-	/* A free that a capture lets pass waits by freeing something. */
-	gp_cuda_keep_spare(&context->cuda);
 	return pool;
 }
 

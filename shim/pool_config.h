@@ -33,6 +33,8 @@ static inline void gp_pool_config_from(struct gp_pool_config *config,
 	config->garbage_collection_threshold =
 		conf->garbage_collection_threshold;
 	config->zero = conf->zero_memory;
+	config->poison = conf->poison_free;
+	config->guard = conf->guard_bytes;
 	config->overlap_slack = conf->overlap_slack;
 	config->sync = conf->reuse == GP_CONF_REUSE_SYNC;
 	config->barrier = (enum gp_free_barrier)conf->free_barrier;

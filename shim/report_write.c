@@ -25,6 +25,7 @@
 #include "shim/libraries.h"
 #include "shim/mark.h"
 #include "shim/names.h"
+#include "shim/overruns.h"
 #include "shim/stacks.h"
 #include "shim/state.h"
 #include "stats/emit.h"
@@ -171,6 +172,10 @@ static void fill_layout(struct gp_context *context, void *arg)
 	if (i == n)
 		return; /* newer than the report's figures */
 	layout = &pools[i].layout;
+	if (!context->pool) { /* the driver does not say */
+		layout->num_segments = layout->num_blocks = 0;
+		return;
+	}
 	*layout = *left;
 	layout->unix_ns = unix_ns();
 	gp_pool_layout(context->pool, layout);
@@ -400,6 +405,7 @@ int gp_write_report(const struct gp_report_about *about, char *path,
 	report.has_oom_stack = about->stack != NULL;
 	if (about->stack)
 		report.oom_stack = *about->stack;
+	gp_overruns_report(&report);
 	report.warn_device = about->warn_device;
 	report.warn_used = about->warn_used;
 	report.warn_of = about->warn_of;

@@ -97,6 +97,8 @@ void gp_stacks_start(void)
 	mode = gp_settings()->stacks;
 	if (mode == GP_CONF_STACKS_OFF)
 		return;
+	if (gp_settings()->guard_bytes)
+		mode = GP_CONF_STACKS_ALL; /* an overrun is told with both */
 	/* Most processes are never refused memory, and need no unwinder. */
 	if (mode == GP_CONF_STACKS_OOM)
 		return;

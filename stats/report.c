@@ -252,6 +252,7 @@ int gp_report_print(const struct gp_report *report, bool json, int fd)
 		gp_report_oom_record(&emit, report);
 		gp_report_oom_stack(&emit, report);
 	}
+	gp_report_overruns(&emit, report);
 	gp_report_sites(&emit, report);
 	pools(&emit, report);
 	gp_report_sections(&emit, report);

@@ -67,6 +67,17 @@ struct gp_report_setting {
 	bool is_default;
 };
 
+/* Somebody wrote beside an allocation: guard_bytes found it at its free. */
+struct gp_report_overrun {
+	int device;
+	uint64_t address, bytes; /* of the allocation */
+	uint64_t wrong;          /* bytes that were written */
+	int64_t first; /* the first of them, from `address`; negative: before */
+	struct gp_stack allocated, freed; /* no frames: not known */
+};
+
+#define GP_REPORT_OVERRUNS 8
+
 struct gp_report {
 	enum gp_report_reason reason;
 	unsigned sequence; /* N of .usr1-N, .oom-N and .warn-N, from 1 */
@@ -91,6 +102,9 @@ struct gp_report {
 
 	bool has_oom_stack; /* of the thread that made it */
 	struct gp_stack oom_stack;
+
+	uint64_t num_overruns; /* of which the first ones are kept */
+	struct gp_report_overrun overruns[GP_REPORT_OVERRUNS];
 
 	/* Where the program allocates. */
 	bool has_sites;        /* else all of this is 0 */
@@ -134,6 +148,14 @@ int gp_report_write(const struct gp_report *report, const char *dir, char *path,
 
 /* The same text, or JSON, to a file descriptor. 0 or -errno. */
 int gp_report_print(const struct gp_report *report, bool json, int fd);
+
+/* A frame of a stack in words, into text, which is returned. Not for signal
+ * handlers. */
+const char *gp_frame_words(uint64_t frame, char *text, size_t size);
+
+/* The same of an overrun, without its stacks. */
+const char *gp_overrun_words(const struct gp_report_overrun *overrun,
+			     char *text, size_t size);
 
 /* Bytes as a person reads them: "512 B", "20.00 MiB", "1.50 GiB". */
 const char *gp_format_bytes(uint64_t bytes, char *buf, size_t size);

@@ -35,6 +35,8 @@ void gp_report_oom_table(struct gp_emit *emit, const struct gp_report *report,
 void gp_report_oom_record(struct gp_emit *emit, const struct gp_report *report);
 /* report_stacks.c: the stack of the request that was refused */
 void gp_report_oom_stack(struct gp_emit *emit, const struct gp_report *report);
+/* report_stacks.c: what guard_bytes has found, if anything */
+void gp_report_overruns(struct gp_emit *emit, const struct gp_report *report);
 /* report_stacks.c: what allocates, how much */
 void gp_report_sites(struct gp_emit *emit, const struct gp_report *report);
 /* report_gauges.c: the first table of a pool, and PyTorch's keys */

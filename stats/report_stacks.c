@@ -38,6 +38,14 @@ static const char *words(const struct gp_frame_text *at, char *text,
 	return text;
 }
 
+const char *gp_frame_words(uint64_t frame, char *text, size_t size)
+{
+	struct gp_frame_text at;
+
+	gp_frame_look_up(frame, &at);
+	return words(&at, text, size);
+}
+
 static void frame(struct gp_emit *emit, uint64_t word, bool shown)
 {
 	struct gp_frame_text at;
@@ -115,6 +123,75 @@ void gp_report_oom_stack(struct gp_emit *emit, const struct gp_report *report)
 	gp_emit_string(emit, "oom_stack_note", says);
 	gp_emit_hide(emit, false);
 	gp_emit_line(emit);
+}
+
+/* ---- overruns -------------------------------------------------------------------- */
+
+const char *gp_overrun_words(const struct gp_report_overrun *overrun,
+			     char *text, size_t size)
+{
+	bool before = overrun->first < 0;
+	uint64_t away = before ? (uint64_t)-overrun->first
+			       : (uint64_t)overrun->first - overrun->bytes;
+
+	snprintf(text, size,
+		 "overrun: %llu bytes were written beside 0x%llx of %llu bytes "
+		 "on device %d, the first at offset %lld, %llu bytes %s",
+		 (unsigned long long)overrun->wrong,
+		 (unsigned long long)overrun->address,
+		 (unsigned long long)overrun->bytes, overrun->device,
+		 (long long)overrun->first, (unsigned long long)away,
+		 before ? "before its start" : "past its end");
+	return text;
+}
+
+static void overrun(struct gp_emit *emit, const struct gp_report_overrun *o)
+{
+	bool before = o->first < 0;
+	char text[160];
+
+	gp_emit_object(emit, NULL);
+	gp_emit_item(emit, "-");
+	gp_emit_words(emit, gp_overrun_words(o, text, sizeof(text)));
+	gp_emit_line(emit);
+	gp_emit_hide(emit, true);
+	gp_emit_number(emit, "device", GP_UNIT_PLAIN, (uint64_t)o->device);
+	gp_emit_number(emit, "address", GP_UNIT_ADDRESS, o->address);
+	gp_emit_number(emit, "bytes", GP_UNIT_BYTES, o->bytes);
+	gp_emit_number(emit, "wrong_bytes", GP_UNIT_BYTES, o->wrong);
+	gp_emit_bool(emit, "before", before);
+	gp_emit_number(emit, "distance", GP_UNIT_BYTES,
+		       before ? (uint64_t)-o->first
+			      : (uint64_t)o->first - o->bytes);
+	gp_emit_hide(emit, false);
+	gp_emit_item(emit, "  ");
+	gp_emit_words(emit, "allocated in");
+	gp_emit_line(emit);
+	frames(emit, "allocated", &o->allocated);
+	gp_emit_item(emit, "  ");
+	gp_emit_words(emit, "freed in");
+	gp_emit_line(emit);
+	frames(emit, "freed", &o->freed);
+	gp_emit_close(emit);
+}
+
+void gp_report_overruns(struct gp_emit *emit, const struct gp_report *report)
+{
+	if (!report->num_overruns)
+		return;
+	gp_emit_heading(emit, "Overruns");
+	gp_emit_hide(emit, report->num_overruns <= GP_REPORT_OVERRUNS);
+	gp_emit_words(emit, "The first ones of");
+	gp_emit_number(emit, "num_overruns", GP_UNIT_COUNT,
+		       report->num_overruns);
+	gp_emit_words(emit, ".");
+	gp_emit_line(emit);
+	gp_emit_hide(emit, false);
+	gp_emit_list(emit, "overruns");
+	for (uint64_t i = 0; i < report->num_overruns && i < GP_REPORT_OVERRUNS;
+	     i++)
+		overrun(emit, &report->overruns[i]);
+	gp_emit_close(emit);
 }
 
 /* ---- sites ---------------------------------------------------------------------- */

@@ -161,6 +161,9 @@ static uint32_t home(uint64_t key)
 	return (uint32_t)(key * 0x9e3779b97f4a7c15ull >> 44) % BLOCKS;
 }
 
+static void fill(struct gp_site_row *row, const struct site *site,
+		 unsigned bin);
+
 static struct block *find(uint64_t key)
 {
 	uint32_t i = home(key);
@@ -228,6 +231,24 @@ bool gp_sites_add(uint64_t key, uint64_t owner, const struct gp_stack *stack,
 	}
 	pthread_mutex_unlock(&lock);
 	return room;
+}
+
+bool gp_sites_stack(uint64_t key, struct gp_stack *stack)
+{
+	const struct block *block = NULL;
+	struct gp_site_row row;
+
+	pthread_mutex_lock(&lock);
+	if (t && key)
+		block = find(key);
+	if (block && (!block->key || !block->site))
+		block = NULL;
+	if (block) {
+		fill(&row, &t->sites[block->site], 0);
+		*stack = row.stack;
+	}
+	pthread_mutex_unlock(&lock);
+	return block != NULL;
 }
 
 void gp_sites_remove(uint64_t key)

@@ -34,6 +34,10 @@ bool gp_sites_add(uint64_t key, uint64_t owner, const struct gp_stack *stack,
 /* It is not any more. Unknown keys are ignored. Preserves errno. */
 void gp_sites_remove(uint64_t key);
 
+/* The stack of a block that was entered. False: it was not, or there was no room
+ * for its stack; *stack is untouched. */
+bool gp_sites_stack(uint64_t key, struct gp_stack *stack);
+
 /* Nor is any of this owner. */
 void gp_sites_drop(uint64_t owner);
 

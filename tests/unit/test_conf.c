@@ -71,6 +71,8 @@ static void test_defaults(void **state)
 	assert_true(conf.garbage_collection_threshold == 0);
 	assert_true(conf.overlap_slack == 0.01);
 	assert_false(conf.zero_memory);
+	assert_false(conf.poison_free);
+	assert_int_equal(conf.guard_bytes, 0);
 	assert_true(conf.ring_events);
 	assert_int_equal(conf.ring_size, 4 * MIB);
 	assert_int_equal(conf.keep_reports, 20);
