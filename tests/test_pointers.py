@@ -9,7 +9,7 @@ SETTINGS = ('quiet:True', 'quiet:True,expandable_segments:False',
             'quiet:True,backend:passthrough', 'quiet:True,check:True')
 ASYNC = 'quiet:True,backend:cudaMallocAsync'
 # What such memory says by itself (see the README).
-LIMITS = 'legacy ipc: ', 'pool: ', 'get access: '
+LIMITS = ('legacy ipc: ', 'pool: ', 'get access: ', 'gpudirect rdma: ')
 
 
 def without(lines, limits):
