@@ -124,9 +124,9 @@ static cold void was_allocated(struct gp_pool *pool, uint64_t va, size_t bytes)
 
 /* backend:cudaMallocAsync. What the driver refuses but for lack of memory it may
  * still serve plainly, or say why not. */
-static cold enum gp_served
-serve_otherwise(const struct gp_context *context, CUdeviceptr *address,
-		size_t bytes, const char *call, CUresult *rc)
+static cold enum gp_served serve_otherwise(const struct gp_context *context,
+					   CUdeviceptr *address, size_t bytes,
+					   const char *call, CUresult *rc)
 {
 	if (!context->driver_pool || bytes > GP_NO_LIMIT / 2)
 		return GP_FORWARD;
