@@ -140,6 +140,16 @@ class KnownTraps(CapsTest):
         self.assertEqual(lines[0], ('total', '0 1024'))
         self.assertIn('total 1024', lines[1][1])
 
+    def test_nobody_waits_for_anothers_driver_call(self):
+        for conf in ('memory_limit:8GiB', 'backend:cudaMallocAsync',
+                     'backend:passthrough,memory_limit:8GiB',
+                     'expandable_segments:False,stacks:all'):
+            with self.subTest(conf=conf):
+                result = self.run_program(['drv_held'],
+                                          conf='quiet:True,' + conf)
+                self.assert_ok(result)
+                self.assertEqual(result.out, b'nobody waits\n')
+
     def test_contexts_count(self):
         conf = 'quiet:True,memory_limit:256MiB'
         lines = self.caps('own=2Mx0', 'create=1', 'own=2M', 'context=1',

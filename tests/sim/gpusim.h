@@ -94,6 +94,11 @@ void gpusim_reset_counts(void);
 int gpusim_fail(const char *function, long nth, int code);
 int gpusim_fail_from(const char *function, long nth, int code);
 
+/* Called at the start of every call of the driver, on its thread, with the
+ * exported name; no lock of the driver's is held, and fn may call it. NULL:
+ * nothing is. */
+void gpusim_on_call(void (*fn)(const char *function));
+
 /* Submitted work of all contexts that has not completed. */
 long gpusim_pending(void);
 

@@ -72,6 +72,8 @@ static void maybe_hang(struct sim_row *row, long call)
 		pause();
 }
 
+static _Atomic(void (*)(const char *)) on_call;
+
 static CUresult injected(struct sim_row *row)
 {
 	long from = atomic_load_explicit(&row->fail_from, memory_order_relaxed);
@@ -114,6 +116,15 @@ static CUresult context_state(void)
 	return err;
 }
 
+static void tell_call(const struct sim_row *row)
+{
+	void (*fn)(const char *) =
+		atomic_load_explicit(&on_call, memory_order_acquire);
+
+	if (fn)
+		fn(row->name);
+}
+
 CUresult sim_enter(struct sim_row *row)
 {
 	struct sim_thread *thread = sim_thread();
@@ -124,6 +135,7 @@ CUresult sim_enter(struct sim_row *row)
 						  memory_order_relaxed) +
 				1);
 	sim_log_call(row);
+	tell_call(row);
 	thread->per_thread = row->twin == SIM_PER_THREAD;
 	if (row->flags & SIM_NOINIT)
 		return injected(row);
@@ -164,6 +176,11 @@ GPUSIM_API void gpusim_reset_counts(void)
 {
 	for (size_t i = 0; i < sim_row_count; i++)
 		atomic_store(&sim_rows[i]->calls, 0);
+}
+
+GPUSIM_API void gpusim_on_call(void (*fn)(const char *function))
+{
+	atomic_store_explicit(&on_call, fn, memory_order_release);
 }
 
 GPUSIM_API int gpusim_fail(const char *function, long nth, int code)
