@@ -92,6 +92,18 @@ class Memory(Debug):
         lines = self.debug(*keep, conf=CONF + ',cache_policy:none')
         self.assertEqual(lines[-1], 'used: 1')
 
+    def test_a_synchronisation_takes_nothing_away(self):
+        """As it would with the driver's own threshold, and the next allocation
+        would get it anew from the device each time."""
+        steps = ('alloc=100M', 'free=0', 'idle=1', 'used=1') + sum(
+            (('alloc=100M', 'free=%d' % i, 'idle=1', 'used=1')
+             for i in range(1, 5)), ())
+        for conf, kept in ((CONF, 100), (CONF + ',cache_policy:none', 0),
+                           ('quiet:True', 100)):
+            with self.subTest(conf=conf):
+                lines = self.debug(*steps, conf=conf)
+                self.assertEqual(lines[3::4], ['used: %d' % kept] * 5)
+
     def test_after_a_reset_memory_is_back(self):
         lines = self.debug('alloc=100M', 'alloc=1000', 'reset=1', 'used=1',
                            'again=0', 'alloc=4M', 'used=1')
