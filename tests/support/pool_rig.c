@@ -2,6 +2,7 @@
 #include "tests/support/pool_rig.h"
 
 #include <stddef.h>
+#include <stdio.h>
 
 static char why[256];
 
@@ -43,6 +44,15 @@ const char *pool_rig_close(struct pool_rig *rig)
 		result = "the driver objects after gp_pool_destroy()";
 	model_destroy(rig->model);
 	return result;
+}
+
+int pool_rig_end(void **state)
+{
+	const char *result = pool_rig_close(*state);
+
+	if (result)
+		fprintf(stderr, "%s\n", result);
+	return result != NULL;
 }
 
 struct gp_pool_stats pool_rig_stats(struct pool_rig *rig)

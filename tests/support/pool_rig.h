@@ -31,6 +31,10 @@ int pool_rig_open(struct pool_rig *rig);
  * failing gp_pool_check() or memory left behind. */
 const char *pool_rig_close(struct pool_rig *rig);
 
+/* The same, as what ends a test whose set-up put its rig into *state. 0, or 1
+ * with the sentence on stderr. */
+int pool_rig_end(void **state);
+
 /* NULL, or what gp_pool_check() or the model has to say. */
 const char *pool_rig_check(struct pool_rig *rig);
 

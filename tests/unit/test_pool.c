@@ -17,19 +17,9 @@ static struct pool_rig rig;
 
 static int open_rig(void **state)
 {
-	(void)state;
+	*state = &rig;
 	rig = pool_rig_new(4 * GIB, false);
 	return pool_rig_open(&rig);
-}
-
-static int close_rig(void **state)
-{
-	const char *why = pool_rig_close(&rig);
-
-	(void)state;
-	if (why)
-		print_error("%s\n", why);
-	return why != NULL;
 }
 
 static void creation_takes_no_memory(void **state)
@@ -361,7 +351,7 @@ static void pools_do_not_mix(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, open_rig, close_rig)
+#define T(f) cmocka_unit_test_setup_teardown(f, open_rig, pool_rig_end)
 	const struct CMUnitTest tests[] = {
 		T(creation_takes_no_memory),
 		T(wrong_arguments_are_refused),

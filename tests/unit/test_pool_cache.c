@@ -21,28 +21,18 @@ static struct pool_rig rig;
 
 static int open_rig(void **state)
 {
-	(void)state;
+	*state = &rig;
 	rig = pool_rig_new(GIB, false);
 	return pool_rig_open(&rig);
 }
 
 static int open_rounding_rig(void **state)
 {
-	(void)state;
+	*state = &rig;
 	rig = pool_rig_new(GIB, false);
 	for (int i = 0; i < GP_DIVISIONS; i++)
 		rig.config.roundup_power2_divisions[i] = 4;
 	return pool_rig_open(&rig);
-}
-
-static int close_rig(void **state)
-{
-	const char *why = pool_rig_close(&rig);
-
-	(void)state;
-	if (why)
-		print_error("%s\n", why);
-	return why != NULL;
 }
 
 static void pair(void)
@@ -181,7 +171,7 @@ static void the_robbed_do_not_rob(void **state)
 	pthread_join(thread, NULL);
 }
 
-#define T(test) cmocka_unit_test_setup_teardown(test, open_rig, close_rig)
+#define T(test) cmocka_unit_test_setup_teardown(test, open_rig, pool_rig_end)
 
 int main(void)
 {
@@ -189,7 +179,8 @@ int main(void)
 		T(a_free_waits_for_a_busy_cache),
 		T(though_not_for_ever),
 		cmocka_unit_test_setup_teardown(own_blocks_add_nothing_up,
-						open_rounding_rig, close_rig),
+						open_rounding_rig,
+						pool_rig_end),
 		T(others_blocks_do),
 		T(the_robbed_do_not_rob),
 	};

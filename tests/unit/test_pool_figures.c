@@ -14,19 +14,9 @@ static struct pool_rig rig;
 
 static int set_up(void **state)
 {
-	(void)state;
+	*state = &rig;
 	rig = pool_rig_new(2 * GIB, false);
 	return 0;
-}
-
-static int tear_down(void **state)
-{
-	const char *why = pool_rig_close(&rig);
-
-	(void)state;
-	if (why)
-		print_error("%s\n", why);
-	return why != NULL;
 }
 
 static void is(const struct gp_stat *stat, uint64_t current, uint64_t peak,
@@ -295,7 +285,7 @@ static void oversize_with_segments(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, pool_rig_end)
 		TEST(small_and_large_are_told_apart),
 		TEST(handles_change_sides),
 		TEST(free_memory_by_its_use),

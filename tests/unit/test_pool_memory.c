@@ -15,20 +15,10 @@ static struct pool_rig rig;
 
 static int new_rig(void **state)
 {
-	(void)state;
+	*state = &rig;
 	rig = pool_rig_new(4 * GIB, false);
 	rig.config.cache_policy = GP_CACHE_KEEP;
 	return 0;
-}
-
-static int close_rig(void **state)
-{
-	const char *why = pool_rig_close(&rig);
-
-	(void)state;
-	if (why)
-		print_error("%s\n", why);
-	return why != NULL;
 }
 
 static void growth_takes_what_is_missing(void **state)
@@ -352,7 +342,7 @@ static void taking_turns_settles(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, new_rig, close_rig)
+#define T(f) cmocka_unit_test_setup_teardown(f, new_rig, pool_rig_end)
 	const struct CMUnitTest tests[] = {
 		T(growth_takes_what_is_missing),
 		T(a_small_process_takes_little),

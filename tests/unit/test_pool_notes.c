@@ -18,20 +18,10 @@ static struct pool_rig rig;
 
 static int new_rig(void **state)
 {
-	(void)state;
+	*state = &rig;
 	rig = pool_rig_new(4 * GIB, false);
 	rig.config.cache_policy = GP_CACHE_KEEP;
 	return pool_rig_open(&rig);
-}
-
-static int close_rig(void **state)
-{
-	const char *why = pool_rig_close(&rig);
-
-	(void)state;
-	if (why)
-		print_error("%s\n", why);
-	return why != NULL;
 }
 
 static uint64_t id_of(uint64_t va)
@@ -195,7 +185,7 @@ static void asked_while_freed(void **state)
 	check();
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, new_rig, close_rig)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, new_rig, pool_rig_end)
 
 int main(void)
 {

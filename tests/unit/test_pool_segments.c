@@ -18,20 +18,10 @@ static struct pool_rig rig;
 
 static int new_rig(void **state)
 {
-	(void)state;
+	*state = &rig;
 	rig = pool_rig_new(4 * GIB, true);
 	rig.config.cache_policy = GP_CACHE_KEEP;
 	return 0;
-}
-
-static int close_rig(void **state)
-{
-	const char *why = pool_rig_close(&rig);
-
-	(void)state;
-	if (why)
-		print_error("%s\n", why);
-	return why != NULL;
 }
 
 static uint64_t used_by(uint64_t bytes)
@@ -241,7 +231,7 @@ static void an_address_is_of_who_got_it_last(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, new_rig, close_rig)
+#define T(f) cmocka_unit_test_setup_teardown(f, new_rig, pool_rig_end)
 	const struct CMUnitTest tests[] = {
 		T(segments_have_the_classic_sizes),
 		T(virtual_memory_can_be_switched_off),

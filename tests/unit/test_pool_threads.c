@@ -19,19 +19,9 @@ static struct pool_rig rig;
 
 static int open_rig(void **state)
 {
-	(void)state;
+	*state = &rig;
 	rig = pool_rig_new(GIB, false);
 	return pool_rig_open(&rig);
-}
-
-static int close_rig(void **state)
-{
-	const char *why = pool_rig_close(&rig);
-
-	(void)state;
-	if (why)
-		print_error("%s\n", why);
-	return why != NULL;
 }
 
 static void in_thread(void *(*run)(void *), void *arg)
@@ -355,7 +345,7 @@ static void free_memory_in_other_caches_counts(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, open_rig, close_rig)
+#define T(f) cmocka_unit_test_setup_teardown(f, open_rig, pool_rig_end)
 	const struct CMUnitTest tests[] = {
 		T(blocks_come_back_to_their_owner),
 		T(a_thread_that_ends_leaves_nothing),

@@ -84,7 +84,7 @@ static struct pool_rig rig;
 
 static int open_rig(void **state)
 {
-	(void)state;
+	*state = &rig;
 	device.submitted = device.done = 0;
 	device.num_events = device.num_queries = 0;
 	rig = pool_rig_new(4 * GIB, false);
@@ -92,16 +92,6 @@ static int open_rig(void **state)
 	rig.config.sync = false;
 	rig.driver.streams = &streams;
 	return pool_rig_open(&rig);
-}
-
-static int close_rig(void **state)
-{
-	const char *why = pool_rig_close(&rig);
-
-	(void)state;
-	if (why)
-		print_error("%s\n", why);
-	return why != NULL;
 }
 
 static void submit(void)
@@ -298,7 +288,7 @@ static void what_is_asked_for_is_exact(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, open_rig, close_rig)
+#define T(f) cmocka_unit_test_setup_teardown(f, open_rig, pool_rig_end)
 	const struct CMUnitTest tests[] = {
 		T(small_blocks_do_not_wait),
 		T(what_is_done_moves_at_once),
