@@ -119,14 +119,12 @@ static int map(void *dev, uint64_t va, uint64_t bytes, uint64_t handle)
 			     "cuMemMap");
 }
 
-static CUresult set_access_for(const struct gp_cuda_driver *cuda, uint64_t va,
-			       uint64_t bytes, uint64_t peers, uint64_t told)
+size_t gp_cuda_peer_access(const struct gp_cuda_driver *cuda,
+			   CUmemAccessDesc access[GP_MAX_PEERS])
 {
-	CUmemAccessDesc access[1 + GP_MAX_PEERS] = {{
-		.location = cuda->prop.location,
-		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-	}};
-	size_t n = 1;
+	uint64_t told = __atomic_load_n(&cuda->told, __ATOMIC_SEQ_CST);
+	uint64_t peers = __atomic_load_n(&cuda->peers, __ATOMIC_SEQ_CST);
+	size_t n = 0;
 
 	for (int i = 0; told; i++, told >>= 1, peers >>= 1) {
 		if (!(told & 1))
@@ -137,16 +135,19 @@ static CUresult set_access_for(const struct gp_cuda_driver *cuda, uint64_t va,
 					    ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 					    : CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	}
-	return gp_real()->cuMemSetAccess(va, bytes, access, n);
+	return n;
 }
 
 static int set_access(void *dev, uint64_t va, uint64_t bytes)
 {
 	const struct gp_cuda_driver *cuda = dev;
-	uint64_t told = __atomic_load_n(&cuda->told, __ATOMIC_SEQ_CST);
-	uint64_t peers = __atomic_load_n(&cuda->peers, __ATOMIC_SEQ_CST);
+	CUmemAccessDesc access[1 + GP_MAX_PEERS] = {{
+		.location = cuda->prop.location,
+		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+	}};
+	size_t n = 1 + gp_cuda_peer_access(cuda, access + 1);
 
-	return gp_cuda_errno(set_access_for(cuda, va, bytes, peers, told),
+	return gp_cuda_errno(gp_real()->cuMemSetAccess(va, bytes, access, n),
 			     "cuMemSetAccess");
 }
 

@@ -1,5 +1,5 @@
 /*
- * Between driver.c, driver_init.c and driver_wait.c.
+ * Between the files of the driver: driver.c and driver_*.c.
  */
 #ifndef GP_SHIM_DRIVER_IMPL_H
 #define GP_SHIM_DRIVER_IMPL_H
@@ -14,6 +14,11 @@ extern const struct gp_stream_ops gp_cuda_streams;
 /* As the seam answers; remembers the code for gp_cuda_last_error(). `call`: a
  * string constant. */
 int gp_cuda_errno(CUresult rc, const char *call);
+
+/* What memory of the pool's is to be told of other devices: those that may reach
+ * it, and those that no longer may. Returns how many. Thread-safe. */
+size_t gp_cuda_peer_access(const struct gp_cuda_driver *cuda,
+			   CUmemAccessDesc access[GP_MAX_PEERS]);
 
 /* Runs `body` with the pool's context current on this thread. */
 CUresult gp_cuda_in_context(const struct gp_cuda_driver *cuda,

@@ -199,20 +199,9 @@ CUresult gp_driver_pool_free(CUdeviceptr address,
 int gp_driver_pool_regrant(struct gp_driver_pool *pool)
 {
 	const struct gp_cuda_driver *cuda = &pool->context->cuda;
-	uint64_t told = __atomic_load_n(&cuda->told, __ATOMIC_SEQ_CST);
-	uint64_t peers = __atomic_load_n(&cuda->peers, __ATOMIC_SEQ_CST);
 	CUmemAccessDesc access[GP_MAX_PEERS];
-	size_t n = 0;
+	size_t n = gp_cuda_peer_access(cuda, access);
 
-	for (int i = 0; told; i++, told >>= 1, peers >>= 1) {
-		if (!(told & 1))
-			continue;
-		access[n].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-		access[n].location.id = i;
-		access[n++].flags = peers & 1
-					    ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-					    : CU_MEM_ACCESS_FLAGS_PROT_NONE;
-	}
 	return n ? gp_cuda_errno(gp_real()->cuMemPoolSetAccess(pool->handle,
 							       access, n),
 				 "cuMemPoolSetAccess")
