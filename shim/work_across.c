@@ -87,24 +87,26 @@ static bool has_address(CUmemorytype type)
 	return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
 }
 
+/* 0, which lies in no pool, where it is no address. */
+static CUdeviceptr address_of(CUmemorytype type, CUdeviceptr at)
+{
+	return has_address(type) ? at : 0;
+}
+
 bool gp_across_look_2d(enum gp_work_id id, const CUDA_MEMCPY2D *c,
 		       CUstream stream)
 {
-	return c &&
-	       gp_across_look(id,
-			      has_address(c->dstMemoryType) ? c->dstDevice : 0,
-			      has_address(c->srcMemoryType) ? c->srcDevice : 0,
-			      stream);
+	return c && gp_across_look(
+			    id, address_of(c->dstMemoryType, c->dstDevice),
+			    address_of(c->srcMemoryType, c->srcDevice), stream);
 }
 
 bool gp_across_look_3d(enum gp_work_id id, const CUDA_MEMCPY3D *c,
 		       CUstream stream)
 {
-	return c &&
-	       gp_across_look(id,
-			      has_address(c->dstMemoryType) ? c->dstDevice : 0,
-			      has_address(c->srcMemoryType) ? c->srcDevice : 0,
-			      stream);
+	return c && gp_across_look(
+			    id, address_of(c->dstMemoryType, c->dstDevice),
+			    address_of(c->srcMemoryType, c->srcDevice), stream);
 }
 
 /* ---- the sides -------------------------------------------------------------- */
