@@ -9,7 +9,6 @@ RT_API cudaError_t cudaMalloc(void **out, size_t bytes)
 	const struct rt_driver *d;
 	CUdeviceptr va = 0;
 	cudaError_t err;
-	CUresult res;
 
 	if (!out)
 		return rt_error(cudaErrorInvalidValue);
@@ -20,10 +19,7 @@ RT_API cudaError_t cudaMalloc(void **out, size_t bytes)
 		*out = NULL;
 		return cudaSuccess;
 	}
-	res = d->cuMemAlloc(&va, bytes);
-	if (!res)
-		*out = (void *)(uintptr_t)va;
-	return rt_result(res);
+	return rt_got(out, &va, d->cuMemAlloc(&va, bytes));
 }
 
 RT_API cudaError_t cudaFree(void *p)
@@ -42,7 +38,6 @@ RT_API cudaError_t cudaMallocPitch(void **out, size_t *pitch, size_t width,
 	cudaError_t err;
 	const struct rt_driver *d = rt_enter(&err);
 	CUdeviceptr va = 0;
-	CUresult res;
 
 	if (!d)
 		return rt_error(err);
@@ -53,10 +48,8 @@ RT_API cudaError_t cudaMallocPitch(void **out, size_t *pitch, size_t width,
 		*pitch = 0;
 		return cudaSuccess;
 	}
-	res = d->cuMemAllocPitch(&va, pitch, width, height, 4);
-	if (!res)
-		*out = (void *)(uintptr_t)va;
-	return rt_result(res);
+	return rt_got(out, &va,
+		      d->cuMemAllocPitch(&va, pitch, width, height, 4));
 }
 
 RT_API cudaError_t cudaMalloc3D(struct cudaPitchedPtr *out,
@@ -84,16 +77,12 @@ RT_API cudaError_t cudaMallocManaged(void **out, size_t bytes, unsigned flags)
 	cudaError_t err;
 	const struct rt_driver *d = rt_enter(&err);
 	CUdeviceptr va = 0;
-	CUresult res;
 
 	if (!d)
 		return rt_error(err);
 	if (!out)
 		return rt_error(cudaErrorInvalidValue);
-	res = d->cuMemAllocManaged(&va, bytes, flags);
-	if (!res)
-		*out = (void *)(uintptr_t)va;
-	return rt_result(res);
+	return rt_got(out, &va, d->cuMemAllocManaged(&va, bytes, flags));
 }
 
 RT_API cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags)
@@ -149,16 +138,12 @@ RT_API cudaError_t cudaHostGetDevicePointer(void **out, void *p, unsigned flags)
 	cudaError_t err;
 	const struct rt_driver *d = rt_enter(&err);
 	CUdeviceptr va = 0;
-	CUresult res;
 
 	if (!d)
 		return rt_error(err);
 	if (!out)
 		return rt_error(cudaErrorInvalidValue);
-	res = d->cuMemHostGetDevicePointer(&va, p, flags);
-	if (!res)
-		*out = (void *)(uintptr_t)va;
-	return rt_result(res);
+	return rt_got(out, &va, d->cuMemHostGetDevicePointer(&va, p, flags));
 }
 
 RT_API cudaError_t cudaHostGetFlags(unsigned *flags, void *p)

@@ -8,7 +8,6 @@ RT_API cudaError_t cudaMallocFromPoolAsync(void **out, size_t bytes,
 	cudaError_t err;
 	const struct rt_driver *d = rt_enter(&err);
 	CUdeviceptr va = 0;
-	CUresult res;
 
 	if (!d)
 		return rt_error(err);
@@ -18,11 +17,10 @@ RT_API cudaError_t cudaMallocFromPoolAsync(void **out, size_t bytes,
 		*out = NULL;
 		return cudaSuccess;
 	}
-	res = pool ? d->cuMemAllocFromPoolAsync(&va, bytes, pool, stream)
-		   : d->cuMemAllocAsync(&va, bytes, stream);
-	if (!res)
-		*out = (void *)(uintptr_t)va;
-	return rt_result(res);
+	return rt_got(
+		out, &va,
+		pool ? d->cuMemAllocFromPoolAsync(&va, bytes, pool, stream)
+		     : d->cuMemAllocAsync(&va, bytes, stream));
 }
 
 RT_API cudaError_t cudaMallocAsync(void **out, size_t bytes,

@@ -50,4 +50,13 @@ static inline CUdeviceptr rt_va(const void *p)
 	return (CUdeviceptr)(uintptr_t)p;
 }
 
+/* rt_result() of a call that gives *va, which is the program's if it did. */
+static inline cudaError_t rt_got(void **out, const CUdeviceptr *va,
+				 CUresult res)
+{
+	if (!res)
+		*out = (void *)(uintptr_t)*va;
+	return rt_result(res);
+}
+
 #endif
