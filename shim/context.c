@@ -22,6 +22,7 @@
 #include "shim/state.h"
 #include "shim/take.h"
 #include "shim/work_across.h"
+#include "stats/clock.h"
 #include "stats/log.h"
 #include "stats/sections.h"
 
@@ -287,14 +288,6 @@ void gp_context_created(CUcontext context)
 	pthread_mutex_unlock(&lock);
 }
 
-static uint64_t unix_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* As pool/pool.c decides it. */
 static void describe_remap(struct gp_report_pool *pool,
 			   const struct gp_context *context)
@@ -317,7 +310,7 @@ static void describe_remap(struct gp_report_pool *pool,
 static void describe(struct gp_report_pool *pool,
 		     const struct gp_context *context)
 {
-	uint64_t unix_now = unix_ns(), now;
+	uint64_t unix_now = gp_clock_ns(CLOCK_REALTIME), now;
 
 	memset(pool, 0, offsetof(struct gp_report_pool, points));
 	pool->device = context->cuda.device;

@@ -5,12 +5,12 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
-#include <time.h>
 
 #include "shim/capture.h"
 #include "shim/driver_impl.h"
 #include "shim/neighbours.h"
 #include "shim/room.h"
+#include "stats/clock.h"
 
 static __thread CUresult last_error;
 static __thread const char *last_call = "no call";
@@ -180,11 +180,8 @@ CUresult gp_cuda_in_context(const struct gp_cuda_driver *cuda,
 
 static uint64_t now(void *dev)
 {
-	struct timespec time;
-
 	(void)dev;
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+	return gp_clock_ns(CLOCK_MONOTONIC);
 }
 
 static uint64_t make_room(void *dev, uint64_t bytes)

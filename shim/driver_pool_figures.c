@@ -5,22 +5,14 @@
 #include "shim/driver_pool.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "conf/conf.h"
 #include "pool/account.h"
 #include "shim/async_impl.h"
 #include "shim/context.h"
 #include "shim/state.h"
+#include "stats/clock.h"
 #include "stats/ring.h"
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static void raise(uint64_t *to, uint64_t value)
 {
@@ -47,13 +39,13 @@ static void observe(struct gp_driver_pool *pool)
 static void add_point(struct gp_driver_pool *pool)
 {
 	observe(pool);
-	gp_timeline_add(&pool->timeline, now_ns(), pool->allocated.current,
-			pool->reserved.current);
+	gp_timeline_add(&pool->timeline, gp_clock_ns(CLOCK_MONOTONIC),
+			pool->allocated.current, pool->reserved.current);
 }
 
 void gp_driver_pool_begin(struct gp_driver_pool *pool)
 {
-	pool->decayed_ns = now_ns();
+	pool->decayed_ns = gp_clock_ns(CLOCK_MONOTONIC);
 	add_point(pool);
 }
 
@@ -208,7 +200,7 @@ uint64_t gp_driver_pool_trim(struct gp_driver_pool *pool, uint64_t keep)
 void gp_driver_pool_tick(struct gp_driver_pool *pool)
 {
 	const struct gp_conf *conf = gp_settings();
-	uint64_t now = now_ns(), needed = 0, used = 0;
+	uint64_t now = gp_clock_ns(CLOCK_MONOTONIC), needed = 0, used = 0;
 	cuuint64_t anew = 0;
 	bool due;
 

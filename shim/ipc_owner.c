@@ -27,6 +27,7 @@
 #include "shim/keeper.h"
 #include "shim/reporter.h"
 #include "shim/state.h"
+#include "stats/clock.h"
 #include "stats/log.h"
 #include "stats/process_file.h"
 
@@ -60,10 +61,7 @@ static size_t num_connections;
 
 static uint64_t now_ms(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	return gp_clock_ns(CLOCK_MONOTONIC) / 1000000;
 }
 
 /* ---- handles --------------------------------------------------------------------- */

@@ -18,6 +18,7 @@
 #include "shim/state.h"
 #include "shim/warn.h"
 #include "stats/bell.h"
+#include "stats/clock.h"
 #include "stats/kinds.h"
 #include "stats/log.h"
 #include "stats/process_file.h"
@@ -35,14 +36,6 @@ static __thread bool is_keeper;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t answered;
 static unsigned asked, done;
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* ---- asking the driver ------------------------------------------------------------- */
 
@@ -72,12 +65,7 @@ bool gp_keeper_ask(void)
 		gp_keeper_ask_now();
 		return true;
 	}
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += ASK_WAIT_NS;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_nsec -= 1000000000;
-		until.tv_sec++;
-	}
+	until = gp_timespec(gp_clock_ns(CLOCK_MONOTONIC) + ASK_WAIT_NS);
 	pthread_mutex_lock(&lock);
 	mine = ++asked;
 	pthread_mutex_unlock(&lock);
@@ -132,7 +120,7 @@ static void tick(unsigned ticks)
 static void *run(void *arg)
 {
 	uint32_t rung = 0, seen; /* the bell was not rung before */
-	uint64_t next = now_ns() + TICK_NS;
+	uint64_t next = gp_clock_ns(CLOCK_MONOTONIC) + TICK_NS;
 	unsigned ticks = 0;
 
 	pthread_setname_np(pthread_self(), arg);
@@ -140,7 +128,7 @@ static void *run(void *arg)
 	/* Not "while running": the thread may be here before gp_start() has
 	 * said so. */
 	while (__atomic_load_n(&gp_phase_now, __ATOMIC_ACQUIRE) != GP_OFF) {
-		uint64_t now = now_ns();
+		uint64_t now = gp_clock_ns(CLOCK_MONOTONIC);
 
 		seen = gp_bell_seen();
 		if (seen != rung) {

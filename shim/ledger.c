@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "conf/conf.h"
@@ -19,6 +18,7 @@
 #include "shim/control.h"
 #include "shim/state.h"
 #include "stats/bell.h"
+#include "stats/clock.h"
 #include "stats/ledger.h"
 #include "stats/requests.h"
 
@@ -35,14 +35,6 @@ void gp_ledger_count_gave(uint64_t bytes)
 {
 	__atomic_fetch_add(&asked_us, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&gave_bytes, bytes, __ATOMIC_RELAXED);
-}
-
-static uint64_t unix_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 /* The settings that are not the default's, as they would be written. */
@@ -143,7 +135,7 @@ static void add_pool(const struct gp_report_pool *pool, uint64_t now)
 void gp_ledger_update(void)
 {
 	struct gp_ledger_process process = {0};
-	uint64_t now = unix_ns();
+	uint64_t now = gp_clock_ns(CLOCK_REALTIME);
 	size_t n;
 
 	if (!gp_file || pthread_mutex_trylock(&lock))

@@ -3,10 +3,10 @@
 
 #include <pthread.h>
 #include <stdint.h>
-#include <time.h>
 
 #include "shim/context.h"
 #include "shim/state.h"
+#include "stats/clock.h"
 
 #define MAX_DEVICES 64
 
@@ -18,14 +18,6 @@ struct gathering {
 	bool begin;
 	struct gp_section_peak peaks[MAX_DEVICES];
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static void take(struct gp_context *context, void *arg)
 {
@@ -60,7 +52,7 @@ int gp_mark(const char *name)
 
 	pthread_mutex_lock(&mark_lock);
 	gather(true);
-	rc = gp_sections_enter(name, now_ns());
+	rc = gp_sections_enter(name, gp_clock_ns(CLOCK_MONOTONIC));
 	pthread_mutex_unlock(&mark_lock);
 	return rc;
 }
@@ -71,7 +63,7 @@ size_t gp_mark_sections(struct gp_section_row *rows)
 
 	pthread_mutex_lock(&mark_lock);
 	gather(false);
-	n = gp_sections_get(rows, now_ns());
+	n = gp_sections_get(rows, gp_clock_ns(CLOCK_MONOTONIC));
 	pthread_mutex_unlock(&mark_lock);
 	return n;
 }

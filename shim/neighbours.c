@@ -16,6 +16,7 @@
 #include "shim/ledger.h"
 #include "shim/state.h"
 #include "shim/wide.h"
+#include "stats/clock.h"
 #include "stats/ledger.h"
 #include "stats/log.h"
 #include "stats/requests.h"
@@ -45,14 +46,6 @@ struct asking {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t rounds_with_gain; /* atomic */
 static uint32_t serial;           /* guarded by lock */
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static bool read_names(int fd, const struct gp_file_head *head, char *names,
 		       size_t size)
@@ -163,7 +156,8 @@ static void send(struct asking *asking, int dir, struct neighbour *neighbour,
 		 uint64_t bytes, uint64_t deadline)
 {
 	char text[GP_REQUEST_TEXT], hex[33];
-	uint64_t now = now_ns(), left = deadline > now ? deadline - now : 0;
+	uint64_t now = gp_clock_ns(CLOCK_MONOTONIC),
+		 left = deadline > now ? deadline - now : 0;
 
 	for (size_t i = 0; i < 16; i++)
 		snprintf(hex + 2 * i, 3, "%02x", asking->uuid[i]);
@@ -225,7 +219,7 @@ static uint64_t ask_round(struct asking *asking, int dir, uint64_t bytes,
 				return given;
 			continue;
 		}
-		if (now_ns() >= deadline)
+		if (gp_clock_ns(CLOCK_MONOTONIC) >= deadline)
 			return given;
 		nanosleep(&pause, NULL);
 	}
@@ -246,7 +240,7 @@ static void ask_all(void *arg)
 	uint64_t wait = gp_settings()->neighbour_wait * 1000000;
 
 	gp_process_self(&asking.self);
-	asking.now_ns = now_ns();
+	asking.now_ns = gp_clock_ns(CLOCK_MONOTONIC);
 	gp_runtime_dir_each(question->dir, MAX_NAMES, look, &asking);
 	qsort(neighbours, asking.n, sizeof(*neighbours), most_first);
 	question->given = ask_round(&asking, question->dir, question->bytes,

@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "conf/conf.h"
@@ -28,6 +27,7 @@
 #include "shim/overruns.h"
 #include "shim/stacks.h"
 #include "shim/state.h"
+#include "stats/clock.h"
 #include "stats/emit.h"
 #include "stats/format.h"
 #include "stats/log.h"
@@ -37,14 +37,6 @@
 /* Rank: below the start, above the contexts' lock. Guards the statics here.
  * Never taken by a signal handler. */
 static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static uint64_t unix_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 #define MAX_SETTINGS 64
 
@@ -177,7 +169,7 @@ static void fill_layout(struct gp_context *context, void *arg)
 		return;
 	}
 	*layout = *left;
-	layout->unix_ns = unix_ns();
+	layout->unix_ns = gp_clock_ns(CLOCK_REALTIME);
 	gp_pool_layout(context->pool, layout);
 	left->segments += layout->num_segments;
 	left->max_segments -= layout->num_segments;
@@ -225,7 +217,7 @@ static void fill_report(struct gp_report *report,
 		report->pools, GP_REPORT_MAX_POOLS, about->asked);
 	if (report->formats & GP_REPORT_JSON)
 		fill_layouts(report);
-	report->now_unix_ns = unix_ns();
+	report->now_unix_ns = gp_clock_ns(CLOCK_REALTIME);
 	for (size_t i = 0; i < report->num_pools; i++) {
 		const struct gp_pool_stats *stats = &report->pools[i].stats;
 

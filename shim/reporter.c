@@ -30,6 +30,7 @@
 #include "shim/warn.h"
 #include "shim/wide.h"
 #include "stats/bell.h"
+#include "stats/clock.h"
 #include "stats/log.h"
 
 #define WAKE_NS           1000000000 /* to see that gpupool is off */
@@ -50,14 +51,6 @@ static int exit_begun;
 /* The program is leaving main(): libcuda may be torn down under the thread, so
  * it calls the driver no more. Synchronization: atomic. */
 static int leaving;
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* ---- the signal -------------------------------------------------------------- */
 
@@ -186,14 +179,6 @@ bool gp_reporter_ends(void)
 	return __atomic_load_n(&exit_begun, __ATOMIC_ACQUIRE);
 }
 
-static struct timespec realtime_in(uint64_t ns)
-{
-	uint64_t when = clock_ns(CLOCK_REALTIME) + ns;
-
-	return (struct timespec){.tv_sec = (time_t)(when / 1000000000u),
-				 .tv_nsec = (long)(when % 1000000000u)};
-}
-
 static void *run(void *arg)
 {
 	uint32_t rung = 0; /* the bell was not rung before */
@@ -272,7 +257,7 @@ void gp_reporter_oom(uint64_t bytes, int device, const char *call, bool limit)
 	 * thousands of these; a person reads the first ones. */
 	static unsigned reports;
 	static uint64_t last;
-	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+	uint64_t now = gp_clock_ns(CLOCK_MONOTONIC);
 	uint64_t before = __atomic_load_n(&last, __ATOMIC_RELAXED);
 	struct refusal refusal = {bytes, device, call, limit, 0};
 
@@ -301,7 +286,7 @@ static void at_exit(void)
 	if (have_thread) {
 		__atomic_store_n(&exit_wanted, 1, __ATOMIC_RELEASE);
 		gp_bell_ring();
-		until = realtime_in(EXIT_WAIT_NS);
+		until = gp_timespec(gp_clock_ns(CLOCK_REALTIME) + EXIT_WAIT_NS);
 		while (sem_timedwait(&exit_done, &until) && errno == EINTR)
 			;
 	} else {

@@ -10,7 +10,6 @@
 #include <execinfo.h>
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
 #include <unwind.h>
 
 #include "conf/conf.h"
@@ -19,6 +18,7 @@
 #include "shim/python.h"
 #include "shim/state.h"
 #include "shim/stacks.h"
+#include "stats/clock.h"
 #include "stats/log.h"
 #include "stats/report.h"
 
@@ -37,14 +37,6 @@ static enum gp_conf_stacks mode;
 static uint64_t mean;
 
 __thread struct gp_sampler gp_stacks_sampler;
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* The linker's names for the ends of our own code. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
@@ -104,7 +96,7 @@ void gp_stacks_start(void)
 		return;
 	find_unwinder();
 	gp_python_find();
-	error = gp_sites_start(clock_ns(CLOCK_MONOTONIC));
+	error = gp_sites_start(gp_clock_ns(CLOCK_MONOTONIC));
 	if (error) {
 		gp_warn("no memory for call stacks (%s): stacks:oom instead",
 			strerror(-error));
@@ -211,7 +203,7 @@ bool gp_stacks_take(struct gp_stack *stack)
 static void begin(struct gp_sampler *sampler)
 {
 	gp_sampler_init(sampler, mean,
-			clock_ns(CLOCK_MONOTONIC) ^
+			gp_clock_ns(CLOCK_MONOTONIC) ^
 				(uint64_t)(uintptr_t)sampler);
 	if (mode == GP_CONF_STACKS_ALL)
 		sampler->left = 0;
@@ -226,7 +218,7 @@ static bool sample(uint64_t owner, uint64_t address, struct gp_weight weight)
 		return false;
 	take(&stack);
 	entered = gp_sites_add(address, owner, &stack, weight,
-			       clock_ns(CLOCK_MONOTONIC));
+			       gp_clock_ns(CLOCK_MONOTONIC));
 	leave();
 	return entered;
 }
@@ -255,7 +247,7 @@ gp_stacks_due(struct gp_pool *pool, uint64_t address, uint64_t bytes)
 	} else {
 		/* Not the clock on the wall: a thread that lost its core
 		 * amid a sample did not pay for that. */
-		start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+		start = gp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		weight = gp_sampler_take(sampler, bytes);
 	}
 	entered = sample((uintptr_t)pool, address, weight);
@@ -263,15 +255,15 @@ gp_stacks_due(struct gp_pool *pool, uint64_t address, uint64_t bytes)
 		gp_pool_watch(pool, address);
 	if (mode == GP_CONF_STACKS_SAMPLE)
 		gp_sampler_paid(sampler, mean,
-				clock_ns(CLOCK_THREAD_CPUTIME_ID) - start,
-				clock_ns(CLOCK_MONOTONIC));
+				gp_clock_ns(CLOCK_THREAD_CPUTIME_ID) - start,
+				gp_clock_ns(CLOCK_MONOTONIC));
 	errno = saved;
 	return entered;
 }
 
 void gp_stacks_report(struct gp_report *report)
 {
-	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+	uint64_t now = gp_clock_ns(CLOCK_MONOTONIC);
 
 	if (mode < GP_CONF_STACKS_SAMPLE)
 		return;

@@ -25,6 +25,7 @@
 #include "shim/tools.h"
 #include "shim/wide.h"
 #include "shim/work.h"
+#include "stats/clock.h"
 #include "stats/log.h"
 #include "stats/output.h"
 #include "stats/process_file.h"
@@ -87,14 +88,11 @@ static bool limits(const struct gp_conf *conf)
  * environment later. */
 static void load(void)
 {
-	struct timespec now;
 	const char *xdg;
 
 	pthread_mutex_lock(&load_lock);
 	if (!loaded) {
-		clock_gettime(CLOCK_REALTIME, &now);
-		start_time = (uint64_t)now.tv_sec * 1000000000u +
-			     (uint64_t)now.tv_nsec;
+		start_time = gp_clock_ns(CLOCK_REALTIME);
 		if (!getcwd(start_dir, sizeof(start_dir)))
 			start_dir[0] = '\0';
 		xdg = getenv("XDG_RUNTIME_DIR");

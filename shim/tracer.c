@@ -11,11 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "shim/special.h"
 #include "shim/tracer.h"
+#include "stats/clock.h"
 #include "stats/log.h"
 #include "stats/output.h"
 
@@ -31,10 +31,7 @@ static uint64_t start_us;
 
 static uint64_t now_us(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+	return gp_clock_ns(CLOCK_MONOTONIC) / 1000;
 }
 
 static void flush(void)

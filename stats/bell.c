@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "stats/clock.h"
+
 static uint32_t own;
 static uint32_t *bell = &own;
 
@@ -49,10 +51,7 @@ uint32_t gp_bell_seen(void)
 
 void gp_bell_wait(uint32_t seen, uint64_t ns)
 {
-	const struct timespec timeout = {
-		.tv_sec = (time_t)(ns / 1000000000u),
-		.tv_nsec = (long)(ns % 1000000000u),
-	};
+	const struct timespec timeout = gp_timespec(ns);
 
 	futex(word(), FUTEX_WAIT, seen, &timeout);
 }

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "stats/clock.h"
 #include "stats/log.h"
 #include "stats/output.h"
 #include "stats/ring.h"
@@ -31,14 +31,6 @@ const char *gp_file_dir(void)
 const char *gp_file_own_name(void)
 {
 	return own_name;
-}
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 /* Bit by bit: headers and rows only, which are small and seldom. */
@@ -136,8 +128,8 @@ static void describe(struct gp_file_head *head,
 #if defined(__aarch64__)
 	__asm__ volatile("mrs %0, cntfrq_el0" : "=r"(head->ticks_per_s));
 #endif
-	head->unix_ns = clock_ns(CLOCK_REALTIME);
-	head->mono_ns = clock_ns(CLOCK_MONOTONIC);
+	head->unix_ns = gp_clock_ns(CLOCK_REALTIME);
+	head->mono_ns = gp_clock_ns(CLOCK_MONOTONIC);
 	head->ticks = gp_ticks();
 }
 
@@ -251,7 +243,7 @@ void gp_file_beat(void)
 
 	if (!head)
 		return;
-	now = clock_ns(CLOCK_MONOTONIC);
+	now = gp_clock_ns(CLOCK_MONOTONIC);
 	ticks = gp_ticks();
 	__atomic_store_n(&head->moment_mono_ns, now, __ATOMIC_RELAXED);
 	__atomic_store_n(&head->moment_ticks, ticks, __ATOMIC_RELAXED);
@@ -266,7 +258,7 @@ void gp_file_end(void)
 	if (!head)
 		return;
 	gp_file_beat();
-	__atomic_store_n(&head->end_unix_ns, clock_ns(CLOCK_REALTIME),
+	__atomic_store_n(&head->end_unix_ns, gp_clock_ns(CLOCK_REALTIME),
 			 __ATOMIC_RELAXED);
 	__atomic_store_n(&head->state, GP_FILE_ENDED, __ATOMIC_RELAXED);
 }

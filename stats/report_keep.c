@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "stats/clock.h"
 #include "stats/report_name.h"
 #include "stats/runtime_dir.h"
 
@@ -48,8 +49,7 @@ static void look(void *arg, int dir, const char *name)
 	found = &search->found[search->n++];
 	strcpy(found->name, name);
 	found->bytes = (uint64_t)info.st_blocks * 512;
-	found->time = (uint64_t)info.st_mtim.tv_sec * 1000000000u +
-		      (uint64_t)info.st_mtim.tv_nsec;
+	found->time = gp_ns(&info.st_mtim);
 }
 
 static int newest_first(const void *a, const void *b)

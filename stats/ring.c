@@ -7,8 +7,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "stats/clock.h"
 
 /* Past the end of a chunk: the first event takes one. */
 __thread struct gp_ring_thread gp_ring_thread;
@@ -59,14 +60,6 @@ void gp_ring_stop(void)
 	__atomic_store_n(&gp_ring_on, false, __ATOMIC_RELEASE);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void enter(struct gp_ring_thread *t)
 {
 	__atomic_thread_fence(__ATOMIC_ACQUIRE); /* with gp_ring_start() */
@@ -104,7 +97,7 @@ static struct gp_ring_chunk *take(uint64_t ticket)
 
 static void sign(struct gp_ring_chunk *chunk, uint64_t ticket, uint64_t thread)
 {
-	uint64_t mono_ns = now_ns();
+	uint64_t mono_ns = gp_clock_ns(CLOCK_MONOTONIC);
 	uint64_t ticks = gp_ticks();
 
 #define PUT(field, value) \

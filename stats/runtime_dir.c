@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "stats/clock.h"
 #include "stats/handoff.h"
 #include "stats/log.h"
 #include "stats/process_file.h"
@@ -224,8 +225,7 @@ static void look(void *arg, int dir, const char *name)
 	strcpy(found->name, name);
 	found->bytes = (uint64_t)info.st_blocks * 512;
 	sweep->bytes += found->bytes;
-	found->time = (uint64_t)info.st_mtim.tv_sec * 1000000000u +
-		      (uint64_t)info.st_mtim.tv_nsec;
+	found->time = gp_ns(&info.st_mtim);
 }
 
 static int newest_first(const void *a, const void *b)

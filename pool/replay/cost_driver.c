@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "pool/replay/books.h"
+#include "stats/clock.h"
 
 #define GRANULARITY   (2ull << 20)
 #define FIRST_ADDRESS 0x10000000000ull /* any 2 MiB boundary but 0 */
@@ -33,17 +33,9 @@ struct gp_cost_driver {
 	bool busy[MAX_STREAMS]; /* has unfinished work */
 };
 
-static uint64_t host_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
-}
-
 static uint64_t begin(struct gp_cost_driver *m, enum gp_driver_call call)
 {
-	uint64_t start = host_now();
+	uint64_t start = gp_clock_ns(CLOCK_MONOTONIC);
 
 	pthread_mutex_lock(&m->lock);
 	m->totals.calls[call]++;
@@ -52,7 +44,7 @@ static uint64_t begin(struct gp_cost_driver *m, enum gp_driver_call call)
 
 static int end(struct gp_cost_driver *m, uint64_t start, int result)
 {
-	m->totals.host_ns += host_now() - start;
+	m->totals.host_ns += gp_clock_ns(CLOCK_MONOTONIC) - start;
 	pthread_mutex_unlock(&m->lock);
 	return result;
 }

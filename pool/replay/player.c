@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "stats/clock.h"
 
 struct player {
 	const struct gp_trace *trace;
@@ -20,14 +21,6 @@ struct player {
 	uint64_t *live_bytes;            /* by block; 0: not held */
 	int64_t tick_us, next_tick_us;   /* of trace time */
 };
-
-static uint64_t host_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
-}
 
 static int open_player(struct player *p, const struct gp_conf *conf,
 		       uint64_t memory)
@@ -203,7 +196,7 @@ static int time_all(struct player *p, double *ns_per_op)
 	size_t i;
 
 	gp_cost_driver_totals(p->device, &before);
-	start = host_now();
+	start = gp_clock_ns(CLOCK_MONOTONIC);
 	for (i = 0; i < trace->num_ops; i++) {
 		const struct gp_trace_op *op = &trace->ops[i];
 		struct gp_placement *placement = &p->placements[op->block];
@@ -227,7 +220,7 @@ static int time_all(struct player *p, double *ns_per_op)
 		if (err)
 			return err;
 	}
-	spent = host_now() - start;
+	spent = gp_clock_ns(CLOCK_MONOTONIC) - start;
 	gp_cost_driver_totals(p->device, &after);
 	spent -= after.host_ns - before.host_ns;
 	*ns_per_op = (double)spent / (double)(ops ? ops : 1);
@@ -254,13 +247,13 @@ static double median(double *values, size_t count)
 static int measure(const struct player *like, const struct gp_conf *conf,
 		   uint64_t memory, struct gp_replay_result *result)
 {
-	uint64_t start = host_now();
+	uint64_t start = gp_clock_ns(CLOCK_MONOTONIC);
 	double cold[TIMED_PASSES], warm[TIMED_PASSES];
 	size_t n = 0;
 	int err = 0;
 
 	while (!err && n < TIMED_PASSES &&
-	       (!n || host_now() - start < TIMED_NS)) {
+	       (!n || gp_clock_ns(CLOCK_MONOTONIC) - start < TIMED_NS)) {
 		struct player p = {.trace = like->trace,
 				   .policy = like->policy};
 
