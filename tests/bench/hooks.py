@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """What the way through gpupool adds to a driver call, on a driver that does
 nothing but has a context: plain, preloaded, and preloaded but switched off."""
-import argparse
-import json
 import os
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+
+import alone
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
@@ -64,20 +64,5 @@ def print_rows(rows):
             row['ns']))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--build', default='build')
-    parser.add_argument('--json', action='store_true')
-    args = parser.parse_args()
-    rows = measure(harness.Build(args.build))
-    if rows is None:
-        sys.exit('no compiler: set CC')
-    if args.json:
-        json.dump({'hook': rows}, sys.stdout, indent=1)
-        print()
-    else:
-        print_rows(rows)
-
-
 if __name__ == '__main__':
-    main()
+    alone.main(__doc__, 'hook', measure, print_rows)

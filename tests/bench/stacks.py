@@ -2,14 +2,14 @@
 """What call stacks cost: an allocate+free pair through the hooks that hits, with
 each of the settings of `stacks`, from C and from a Python function. On the
 simulated driver, whose own share is small; from Python, ctypes' is not."""
-import argparse
-import json
 import os
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+
+import alone
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
@@ -83,20 +83,5 @@ def print_rows(rows):
                 '%10.0f' % by_mode[source, size, mode] for mode in MODES)))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--build', default='build')
-    parser.add_argument('--json', action='store_true')
-    args = parser.parse_args()
-    rows = measure(harness.Build(args.build))
-    if rows is None:
-        sys.exit('no compiler: set CC')
-    if args.json:
-        json.dump({'stacks': rows}, sys.stdout, indent=1)
-        print()
-    else:
-        print_rows(rows)
-
-
 if __name__ == '__main__':
-    main()
+    alone.main(__doc__, 'stacks', measure, print_rows)
