@@ -4,15 +4,13 @@
  * freed: another thread may still hold one.
  */
 #include <pthread.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "conf/conf.h"
 #include "pool/order.h"
 #include "shim/capture.h"
-#include "shim/context.h"
+#include "shim/context_impl.h"
 #include "shim/follow.h"
 #include "shim/ipc.h"
 #include "shim/libraries.h"
@@ -22,29 +20,21 @@
 #include "shim/state.h"
 #include "shim/take.h"
 #include "shim/work_across.h"
-#include "stats/clock.h"
 #include "stats/log.h"
-#include "stats/sections.h"
 
-#define MAX_CONTEXTS GP_REPORT_MAX_POOLS
-#define MAX_CREATED  256
+#define MAX_CREATED 256
 
-/* Rank: below the start, above the pool's locks. Never held across a driver
- * call. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* Guarded by lock. */
-static struct gp_context *contexts[MAX_CONTEXTS];
+pthread_mutex_t gp_context_lock = PTHREAD_MUTEX_INITIALIZER;
+/* Guarded by gp_context_lock. */
+static struct gp_context *contexts[GP_MAX_CONTEXTS];
 static size_t num_contexts;
 static CUcontext created[MAX_CREATED];
 static size_t num_created;
 static bool any_created; /* ever; atomic */
-/* What destroyed pools had done. Guarded by lock. */
-static struct gp_report_pool retired[MAX_CONTEXTS];
-static size_t num_retired;
 
 /* Users of pools that are not threads of the program (reports, trims,
  * housekeeping); a pool is destroyed only when there are none. Guarded by
- * lock. */
+ * gp_context_lock. */
 static int users;
 static pthread_cond_t no_users = PTHREAD_COND_INITIALIZER;
 
@@ -145,10 +135,10 @@ enter(CUcontext handle)
 	struct gp_context *context, *other;
 	CUdevice device;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&gp_context_lock);
 	context = find(handle);
 	bool known_created = was_created(handle);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&gp_context_lock);
 	if (context)
 		return context;
 	/* A wait or a launch may come before the first allocation: the pool
@@ -172,13 +162,13 @@ enter(CUcontext handle)
 	context->free_bytes = GP_UNKNOWN;
 	give_pool(context);
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&gp_context_lock);
 	other = find(handle);
-	if (!other && num_contexts < MAX_CONTEXTS) {
+	if (!other && num_contexts < GP_MAX_CONTEXTS) {
 		contexts[num_contexts++] = context;
 		other = context;
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&gp_context_lock);
 	gp_libraries_look();
 	gp_libraries_tell(context);
 	gp_follow_expire(); /* streams of it may have been met before */
@@ -218,11 +208,11 @@ static struct gp_context *primary_of(CUdevice device)
 {
 	struct gp_context *found = NULL;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&gp_context_lock);
 	for (size_t i = 0; i < num_contexts && !found; i++)
 		if (contexts[i]->primary && contexts[i]->cuda.device == device)
 			found = contexts[i];
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&gp_context_lock);
 	return found;
 }
 
@@ -232,9 +222,9 @@ struct gp_context *gp_context_known(CUcontext handle)
 	struct gp_context *context;
 	CUcontext current = NULL;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&gp_context_lock);
 	context = find(handle);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&gp_context_lock);
 	if (!context) {
 		if (real->cuCtxPushCurrent_v2(handle) != CUDA_SUCCESS)
 			return NULL;
@@ -250,11 +240,11 @@ struct gp_context *gp_context_of_pool(const struct gp_pool *pool)
 {
 	struct gp_context *found = NULL;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&gp_context_lock);
 	for (size_t i = 0; i < num_contexts && !found; i++)
 		if (contexts[i]->pool == pool)
 			found = contexts[i];
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&gp_context_lock);
 	return found;
 }
 
@@ -282,73 +272,10 @@ void gp_context_created(CUcontext context)
 {
 	__atomic_store_n(&any_created, true, __ATOMIC_RELEASE);
 	gp_follow_expire();
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&gp_context_lock);
 	if (!was_created(context) && num_created < MAX_CREATED)
 		created[num_created++] = context;
-	pthread_mutex_unlock(&lock);
-}
-
-/* As pool/pool.c decides it. */
-static void describe_remap(struct gp_report_pool *pool,
-			   const struct gp_context *context)
-{
-	if (context->driver_pool) {
-		pool->no_remap = "the memory is in a pool of the driver's "
-				 "(backend:cudaMallocAsync)";
-	} else if (!context->cuda.driver.has_vmm) {
-		pool->no_remap = "the device offers no virtual memory";
-	} else if (!gp_settings()->expandable_segments) {
-		pool->no_remap = "expandable_segments is False";
-		pool->could_remap = true;
-	} else if (gp_order_is(gp_pool_order(context->pool),
-			       GP_ORDER_ONLY_IDLE)) {
-		pool->no_remap = "a library is loaded that reaches memory "
-				 "without a stream";
-	}
-}
-
-static void describe(struct gp_report_pool *pool,
-		     const struct gp_context *context)
-{
-	uint64_t unix_now = gp_clock_ns(CLOCK_REALTIME), now;
-
-	memset(pool, 0, offsetof(struct gp_report_pool, points));
-	pool->device = context->cuda.device;
-	pool->context = (uintptr_t)context->cuda.context;
-	pool->primary = context->primary;
-	memcpy(pool->device_name, context->name, sizeof(pool->device_name));
-	memcpy(pool->uuid, context->cuda.uuid.bytes, sizeof(pool->uuid));
-	pool->total_bytes = context->cuda.driver.total_bytes;
-	pool->free_bytes = GP_UNKNOWN;
-	describe_remap(pool, context);
-	if (context->pool)
-		gp_pool_collect(context->pool);
-	gp_context_stats(context, &pool->stats);
-	pool->num_points =
-		context->pool
-			? gp_pool_timeline(context->pool, pool->points, &now)
-			: gp_driver_pool_timeline(context->driver_pool,
-						  pool->points, &now);
-	/* The driver's clock knows no date. */
-	for (size_t i = 0; i < pool->num_points; i++)
-		pool->points[i].ns = unix_now - (now - pool->points[i].ns);
-}
-
-/* The context took all its memory with it. */
-static void retire(const struct gp_context *context)
-{
-	struct gp_report_pool *to = &retired[num_retired];
-	struct gp_section_peak peak;
-
-	gp_context_section(context, true, &peak);
-	gp_sections_note(context->cuda.device, peak.allocated, peak.reserved);
-	if (num_retired == MAX_CONTEXTS)
-		return; /* a program that makes contexts by the hundred */
-	describe(to, context);
-	if (!to->stats.num_alloc_calls)
-		return;
-	gp_pool_stats_drop(&to->stats);
-	num_retired++;
+	pthread_mutex_unlock(&gp_context_lock);
 }
 
 static void gone(bool (*match)(const struct gp_context *, const void *),
@@ -358,7 +285,7 @@ static void gone(bool (*match)(const struct gp_context *, const void *),
 	struct gp_context *context = NULL;
 	struct gp_pool *pool = NULL;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&gp_context_lock);
 	for (size_t i = 0; i < num_contexts; i++) {
 		if (!match(contexts[i], arg))
 			continue;
@@ -370,16 +297,16 @@ static void gone(bool (*match)(const struct gp_context *, const void *),
 		__atomic_add_fetch(&generation, 1, __ATOMIC_RELEASE);
 		gp_follow_expire();
 		while (users)
-			pthread_cond_wait(&no_users, &lock);
+			pthread_cond_wait(&no_users, &gp_context_lock);
 		pool = context->pool;
 		driver_pool = context->driver_pool;
 		if (pool || driver_pool)
-			retire(context);
+			gp_context_retire(context);
 		context->pool = NULL;
 		context->driver_pool = NULL;
 		context->cuda.gone = true;
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&gp_context_lock);
 	if (!context)
 		return;
 	gp_capture_forget(context->cuda.context);
@@ -404,25 +331,25 @@ void gp_context_leaves(CUcontext handle, CUdevice device)
 {
 	struct gp_driver_pool *pool = NULL;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&gp_context_lock);
 	for (size_t i = 0; i < num_contexts && !pool; i++)
 		if (handle ? contexts[i]->cuda.context == handle
 			   : match_primary(contexts[i], &device))
 			pool = contexts[i]->driver_pool;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&gp_context_lock);
 	if (pool)
 		gp_driver_pool_leave(pool);
 }
 
 void gp_context_gone(CUcontext handle)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&gp_context_lock);
 	for (size_t i = 0; i < num_created; i++)
 		if (created[i] == handle) {
 			created[i] = created[--num_created];
 			break;
 		}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&gp_context_lock);
 	gone(match_handle, &handle);
 	gp_take_context_gone(handle, -1, gp_context_was_created);
 	gp_ipc_context_gone(handle, -1);
@@ -441,9 +368,9 @@ bool gp_context_was_created(CUcontext handle)
 {
 	bool was;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&gp_context_lock);
 	was = was_created(handle);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&gp_context_lock);
 	return was;
 }
 
@@ -457,199 +384,23 @@ CUresult gp_context_capture_probe(const struct gp_context *context)
 	return rc == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : rc;
 }
 
-/* Pools for a caller that is no thread of the program. Pair with done(). */
-static size_t borrow(struct gp_context **list)
+size_t gp_context_borrow(struct gp_context *list[GP_MAX_CONTEXTS])
 {
 	size_t n = 0;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&gp_context_lock);
 	users++;
 	for (size_t i = 0; i < num_contexts; i++)
 		if (contexts[i]->pool || contexts[i]->driver_pool)
 			list[n++] = contexts[i];
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&gp_context_lock);
 	return n;
 }
 
-static void done(void)
+void gp_context_return(void)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&gp_context_lock);
 	if (--users == 0)
 		pthread_cond_broadcast(&no_users);
-	pthread_mutex_unlock(&lock);
-}
-
-void gp_context_each(void (*visit)(struct gp_context *, void *), void *arg)
-{
-	struct gp_context *list[MAX_CONTEXTS];
-	size_t n = borrow(list);
-
-	for (size_t i = 0; i < n; i++)
-		visit(list[i], arg);
-	done();
-}
-
-uint64_t gp_context_trim(CUdevice device, uint64_t bytes, CUcontext except)
-{
-	struct gp_context *list[MAX_CONTEXTS];
-	size_t n = borrow(list);
-	uint64_t freed = 0;
-
-	for (size_t i = 0; i < n && freed < bytes; i++)
-		if (list[i]->pool &&
-		    (device < 0 || list[i]->cuda.device == device) &&
-		    list[i]->cuda.context != except)
-			freed += gp_pool_trim(list[i]->pool, bytes - freed);
-	done();
-	return freed;
-}
-
-static uint64_t reserved_by(struct gp_context *const *list, size_t n)
-{
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < n; i++)
-		sum += gp_context_reserved(list[i]);
-	return sum;
-}
-
-static uint64_t trim_idle(const struct gp_context *context, uint64_t bytes,
-			  uint64_t most, bool *more)
-{
-	uint64_t reserved, least;
-
-	if (context->pool)
-		return gp_pool_trim_idle(context->pool, bytes, most, more);
-	*more = false;
-	reserved = gp_context_reserved(context);
-	least = bytes < most ? bytes : most;
-	return gp_driver_pool_trim(context->driver_pool,
-				   reserved > least ? reserved - least : 0);
-}
-
-/* What is idle goes at once. What the device still works on is looked at again
- * and again, never waited for: this is the thread that writes reports. */
-uint64_t gp_context_trim_for(const uint8_t uuid[16], uint64_t bytes,
-			     uint64_t floor, unsigned ms)
-{
-	const struct timespec pause = {.tv_nsec = 1000000};
-	struct gp_context *list[MAX_CONTEXTS];
-	size_t all = borrow(list), n = 0;
-	uint64_t given = 0, reserved;
-	bool busy = true, more;
-
-	for (size_t i = 0; i < all; i++)
-		if (!memcmp(list[i]->cuda.uuid.bytes, uuid, 16))
-			list[n++] = list[i];
-	while (busy) {
-		busy = false;
-		for (size_t i = 0; i < n && given < bytes; i++) {
-			reserved = reserved_by(list, n);
-			if (reserved <= floor)
-				break;
-			given += trim_idle(list[i], bytes - given,
-					   reserved - floor, &more);
-			busy |= more;
-		}
-		if (!ms--)
-			break;
-		if (busy)
-			nanosleep(&pause, NULL);
-	}
-	done();
-	return given;
-}
-
-static void reset_peak(struct gp_context *context, void *arg)
-{
-	(void)arg;
-	gp_context_reset_peaks(context);
-}
-
-void gp_context_reset_peak(void)
-{
-	gp_context_each(reset_peak, NULL);
-}
-
-uint64_t gp_context_cached(CUdevice device)
-{
-	struct gp_context *list[MAX_CONTEXTS];
-	size_t n = borrow(list);
-	struct gp_pool_stats stats;
-	uint64_t cached = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		/* Of the others' spare memory async.h knows. */
-		if (!list[i]->pool ||
-		    (device >= 0 && list[i]->cuda.device != device))
-			continue;
-		gp_pool_get_stats(list[i]->pool, &stats);
-		cached += stats.cached_bytes;
-	}
-	done();
-	return cached;
-}
-
-void gp_context_tick(void)
-{
-	struct gp_context *list[MAX_CONTEXTS];
-	size_t n = borrow(list);
-
-	for (size_t i = 0; i < n; i++)
-		if (list[i]->pool)
-			gp_pool_tick(list[i]->pool);
-		else
-			gp_driver_pool_tick(list[i]->driver_pool);
-	done();
-}
-
-void gp_context_each_retired(void (*visit)(struct gp_report_pool *, void *),
-			     void *arg)
-{
-	pthread_mutex_lock(&lock);
-	for (size_t i = 0; i < num_retired; i++)
-		visit(&retired[i], arg);
-	pthread_mutex_unlock(&lock);
-}
-
-static void ask(struct gp_context *context, void *arg)
-{
-	const struct gp_real *real = gp_real();
-	CUcontext current = NULL;
-	size_t free_bytes, total;
-	uint64_t told = GP_UNKNOWN;
-
-	(void)arg;
-	__atomic_store_n(&context->free_bytes, told, __ATOMIC_RELAXED);
-	if (real->cuCtxPushCurrent_v2(context->cuda.context) != CUDA_SUCCESS)
-		return;
-	if (real->cuMemGetInfo_v2(&free_bytes, &total) == CUDA_SUCCESS)
-		told = free_bytes;
-	real->cuCtxPopCurrent_v2(&current);
-	__atomic_store_n(&context->free_bytes, told, __ATOMIC_RELAXED);
-}
-
-void gp_context_ask(void)
-{
-	gp_context_each(ask, NULL);
-}
-
-size_t gp_context_report(struct gp_report_pool *pools, size_t max, bool asked)
-{
-	struct gp_context *list[MAX_CONTEXTS];
-	size_t n = borrow(list), filled = 0;
-
-	for (size_t i = 0; i < n && filled < max; i++) {
-		describe(&pools[filled], list[i]);
-		if (asked)
-			pools[filled].free_bytes = __atomic_load_n(
-				&list[i]->free_bytes, __ATOMIC_RELAXED);
-		filled++;
-	}
-	done();
-	pthread_mutex_lock(&lock);
-	for (size_t i = 0; i < num_retired && filled < max; i++)
-		pools[filled++] = retired[i];
-	pthread_mutex_unlock(&lock);
-	return filled;
+	pthread_mutex_unlock(&gp_context_lock);
 }

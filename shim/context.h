@@ -74,10 +74,6 @@ struct gp_context *gp_context_known(CUcontext handle);
 /* Changes whenever a context comes or goes. Any thread. */
 unsigned gp_context_generation(void);
 
-/* Calls `visit` for every known context with a pool of either sort, none of
- * which goes meanwhile. */
-void gp_context_each(void (*visit)(struct gp_context *, void *), void *arg);
-
 /* The known context with that pool, NULL if it is gone. */
 struct gp_context *gp_context_of_pool(const struct gp_pool *pool);
 
@@ -99,6 +95,21 @@ void gp_context_leaves(CUcontext handle, CUdevice device);
  * it does for the real call. CUDA_SUCCESS when allowed. */
 CUresult gp_context_capture_probe(const struct gp_context *context);
 
+/* A submission to the legacy stream on this thread, in whatever context, can
+ * only concern the pool of the one that was current there a moment ago: there
+ * is one device, and no context but its primary one was made. Stays so until
+ * gp_follow_expire() is called. Thread-safe; cheap enough for cold paths. */
+bool gp_context_alone(void);
+
+/* Did the program make it itself (is it no primary context)? */
+bool gp_context_was_created(CUcontext context);
+
+/* ---- the pools of all of them (context_pools.c) ------------------------------------- */
+
+/* Calls `visit` for every known context with a pool of either sort, none of
+ * which goes meanwhile. */
+void gp_context_each(void (*visit)(struct gp_context *, void *), void *arg);
+
 /* Trim the pools on `device` (all devices: -1), but not that of `except` (may
  * be NULL). Returns the bytes given back. */
 uint64_t gp_context_trim(CUdevice device, uint64_t bytes, CUcontext except);
@@ -115,17 +126,10 @@ void gp_context_reset_peak(void);
 /* What the pools on the device, or on any (-1), have cached, bytes. */
 uint64_t gp_context_cached(CUdevice device);
 
-/* A submission to the legacy stream on this thread, in whatever context, can
- * only concern the pool of the one that was current there a moment ago: there
- * is one device, and no context but its primary one was made. Stays so until
- * gp_follow_expire() is called. Thread-safe; cheap enough for cold paths. */
-bool gp_context_alone(void);
-
-/* Did the program make it itself (is it no primary context)? */
-bool gp_context_was_created(CUcontext context);
-
 /* Let every pool do its housekeeping. gpupool's own thread only. */
 void gp_context_tick(void);
+
+/* ---- in reports (context_report.c) -------------------------------------------------- */
 
 /* Calls `visit` for what is left of every pool that is gone, under a lock. */
 void gp_context_each_retired(void (*visit)(struct gp_report_pool *, void *),
