@@ -10,7 +10,6 @@
 
 void gp_slabs_init(struct gp_slabs *slabs)
 {
-	*slabs = (struct gp_slabs){0};
 	gp_objects_init(&slabs->slabs, (sizeof(struct gp_slab) + 63) / 64 * 64);
 }
 

@@ -39,6 +39,7 @@ struct gp_slabs {
 	uint64_t free_blocks;
 };
 
+/* Of memory that is zero, whose pages are touched as they are needed. */
 void gp_slabs_init(struct gp_slabs *slabs);
 void gp_slabs_exit(struct gp_slabs *slabs);
 

@@ -182,25 +182,21 @@ struct sweep {
 	unsigned seem_alive;
 };
 
-/* By its name, as if it were a process of this boot and namespace. */
-static bool is_dead(struct sweep *sweep, const struct gp_file_name *parts)
+static bool seems_alive(struct sweep *sweep, const struct gp_file_name *parts)
 {
-	struct gp_process_id id = *sweep->self;
+	unsigned n;
 
-	if (!kill((pid_t)parts->pid, 0) || errno != ESRCH) {
-		unsigned n = sweep->seem_alive++;
-
-		if (n >= CLOSER_LOOKS && (n + id.pid) % CLOSER_LOOKS)
-			return false;
-	}
-	id.pid = parts->pid;
-	id.start = parts->start;
-	return gp_process_life(&id, sweep->self) == GP_DEAD;
+	if (kill((pid_t)parts->pid, 0) && errno == ESRCH)
+		return false;
+	n = sweep->seem_alive++;
+	return n >= CLOSER_LOOKS && (n + sweep->self->pid) % CLOSER_LOOKS;
 }
 
 static void look(void *arg, int dir, const char *name)
 {
 	struct sweep *sweep = arg;
+	/* By its name, as if it were a process of this boot and namespace. */
+	struct gp_process_id id = *sweep->self;
 	struct gp_file_name parts;
 	struct found *found;
 	struct stat info;
@@ -211,7 +207,8 @@ static void look(void *arg, int dir, const char *name)
 	if (!gp_file_name_read(name, &parts) || strlen(name) >= GP_FILE_NAME ||
 	    sweep->n == MAX_FOUND)
 		return;
-	if (fstatat(dir, name, &info, AT_SYMLINK_NOFOLLOW))
+	if (seems_alive(sweep, &parts) ||
+	    fstatat(dir, name, &info, AT_SYMLINK_NOFOLLOW))
 		return;
 	if (!S_ISREG(info.st_mode) || info.st_uid != sweep->self->uid) {
 		gp_warn("%s in the runtime directory is not used: %s", name,
@@ -219,7 +216,9 @@ static void look(void *arg, int dir, const char *name)
 					      : "it is no regular file");
 		return;
 	}
-	if (!is_dead(sweep, &parts))
+	id.pid = parts.pid;
+	id.start = parts.start;
+	if (gp_process_life(&id, sweep->self) != GP_DEAD)
 		return;
 	found = &sweep->found[sweep->n++];
 	strcpy(found->name, name);
