@@ -451,5 +451,52 @@ class Parts(Scratch):
             self.assertIn('4 streams', result['overlap'])
 
 
+class Starts(harness.CudaTest):
+    """The part that starts many processes at once, on the simulated driver."""
+
+    def run_part(self, program):
+        if self.build.san:
+            self.skipTest('its programs need the runtime of the sanitizer')
+        for place, name, value in (
+                (machine, 'build_c', lambda *_: program),
+                (bench, 'AT_ONCE', (1, 3)), (bench, 'START_TURNS', 2)):
+            patch = mock.patch.object(place, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+        b = bench.Bench(bench.parse(['--out', self.dir, '--build',
+                                     self.build.path]))
+        out = io.StringIO()
+        with mock.patch.dict(os.environ, LD_LIBRARY_PATH=self.build.sim), \
+                contextlib.redirect_stdout(out):
+            rows = bench.start(b)['start']
+        return rows, out.getvalue()
+
+    def program(self):
+        with open(os.path.join(GPU, 'programs', 'start.c')) as source:
+            home = machine.cuda_home()
+            return self.compile('program', source.read(), '-I%s/include' % home,
+                                '-L' + self.build.sim, '-lcudart')
+
+    def test_it_counts_and_compares(self):
+        rows, out = self.run_part(self.program())
+        self.assertEqual([(row['processes'], row['turns']) for row in rows],
+                         [(1, 2), (3, 2)])
+        for row in rows:
+            for what in 'ms', 'cpu_ms':
+                self.assertGreater(row['plain_' + what], 0)
+                self.assertAlmostEqual(
+                    row['ratio_' + what],
+                    row['preloaded_' + what] / row['plain_' + what], 2)
+        self.assertRegex(out, r'(?m)^3 +\d.* 2$')
+
+    def test_without_the_pool_there_is_nothing_to_compare(self):
+        with self.assertRaisesRegex(machine.Failure, '0 exit reports of 12'):
+            self.run_part(os.path.realpath('/bin/true'))
+
+    def test_one_that_fails(self):
+        with self.assertRaisesRegex(machine.Failure, 'false failed: 256'):
+            self.run_part(os.path.realpath('/bin/false'))
+
+
 if __name__ == '__main__':
     unittest.main()

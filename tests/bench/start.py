@@ -8,19 +8,17 @@ Once a program in C, and once in Python, through ctypes. Both the time until the
 last one has ended and the processor time of all are shown: the second hardly
 depends on what else the machine does. The simulated driver makes a context in
 no time, a card takes hundreds of milliseconds: the ratio of the bare C program
-is the worst that there is."""
+is the worst that there is; `tests/gpu/bench.py --only start` asks a card."""
 import argparse
 import json
 import os
-import resource
-import statistics
 import sys
 import tempfile
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
-import harness  # noqa: E402  (found through the line above)
+import at_once  # noqa: E402  (found through the line above)
+import harness  # noqa: E402
 
 PROCESSES, TURNS = 64, 15
 STEPS = ['alloc=4096', 'free=0', 'exit=0']
@@ -33,25 +31,6 @@ assert not cudart.cudaFree(block)
 """
 
 
-def cpu_seconds():
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
-
-
-def turn(argv, env, processes):
-    """(wall, processor seconds) of so many at once."""
-    quiet = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0)
-             for fd in (0, 1)]
-    begin, cpu = time.monotonic(), cpu_seconds()
-    pids = [os.posix_spawn(argv[0], argv, env, file_actions=quiet)
-            for _ in range(processes)]
-    states = [os.waitpid(pid, 0)[1] for pid in pids]
-    wall = time.monotonic() - begin
-    if any(states):
-        sys.exit('%s failed: %s' % (' '.join(argv), max(states)))
-    return wall, cpu_seconds() - cpu
-
-
 def programs(build):
     # Not what may be a script that looks for a Python first.
     python = os.path.realpath(sys.executable)
@@ -60,34 +39,18 @@ def programs(build):
 
 
 def measure_one(build, argv, processes, turns):
-    """Medians, milliseconds, of `processes` at once."""
-    times = {'plain': [], 'preloaded': []}
     with tempfile.TemporaryDirectory(prefix='gpupool-bench-') as directory:
         runtime = os.path.join(directory, 'run')
         os.mkdir(runtime, 0o700)
         envs = {kind: build.env(
             preload=kind == 'preloaded', sim='memory:16GiB',
             conf='quiet:True,report_dir:' + directory,
-            XDG_RUNTIME_DIR=runtime) for kind in times}
-        for kind in times:
-            turn(argv, envs[kind], processes)  # the page cache, for both
-        for _ in range(turns):
-            for kind in times:
-                times[kind].append(turn(argv, envs[kind], processes))
-    row = {}
-    for kind, pairs in times.items():
-        for name, values in zip(('ms', 'cpu_ms'), zip(*pairs)):
-            row['%s_%s' % (kind, name)] = round(
-                statistics.median(values) * 1000, 2)
-    for name in 'ms', 'cpu_ms':
-        row['ratio_' + name] = round(
-            row['preloaded_' + name] / row['plain_' + name], 3)
-    return row
+            XDG_RUNTIME_DIR=runtime) for kind in ('plain', 'preloaded')}
+        return at_once.measure(argv, envs, processes, turns)
 
 
 def measure(build, processes=PROCESSES, turns=TURNS):
-    return [dict(measure_one(build, argv, processes, turns), program=name,
-                 processes=processes)
+    return [dict(measure_one(build, argv, processes, turns), program=name)
             for name, argv in programs(build).items()]
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Timings and memory on a real card. Five parts, each within five minutes:
+"""Timings and memory on a real card. Six parts, each within five minutes:
 
+  start      small processes that start at once, plain and preloaded
   pairs      what an allocate+free pair costs, by size, threads, live blocks
   bandwidth  copies through pool memory against cudaMalloc's
   memory     uncached PyTorch over gpupool against PyTorch's own allocators:
@@ -17,6 +18,7 @@ where results differ. DIR/gpu-bench.json holds every figure.
 import argparse
 import json
 import os
+import shutil
 import sys
 import time
 
@@ -27,6 +29,9 @@ import reports
 import speed
 from common import Run, median
 from machine import Failure, Skip
+
+sys.path.append(os.path.join(common.TOP, "tests"))
+import at_once  # noqa: E402  (found through the line above)
 
 PYTHON = sys.executable
 UNCACHED = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
@@ -68,6 +73,50 @@ class Bench:
         """The exit report of a preloaded run."""
         return reports.sane_exit_report(os.path.join(self.out, "reports"),
                                        run.pid)
+
+
+# ---- start -------------------------------------------------------------------
+
+AT_ONCE = (1, 8, 64)
+START_TURNS = 7
+
+
+def start(bench):
+    """Processes that allocate once and end, so many at the same time."""
+    try:
+        tool = machine.build_c("start", bench.programs, "static")
+    except Skip:
+        tool = machine.build_c("start", bench.programs, "shared")
+    where = os.path.join(bench.out, "start")
+    shutil.rmtree(where, ignore_errors=True)
+    runtime = os.path.join(where, "run")
+    os.makedirs(runtime, 0o700)
+    extra = {"XDG_RUNTIME_DIR": runtime}
+    conf = ",".join(["quiet:True"] + [c for c in [bench.args.conf] if c])
+    envs = {"plain": machine.plain_env(extra),
+            "preloaded": common.preload_env(bench.library, where, extra, conf)}
+    rows, result = [], []
+    for processes in AT_ONCE:
+        try:
+            found = at_once.measure([tool], envs, processes, START_TURNS,
+                                    bench.left, bench.args.timeout)
+        except RuntimeError as error:
+            raise Failure(str(error), {"start": result})
+        result.append(found)
+        added = found["preloaded_cpu_ms"] - found["plain_cpu_ms"]
+        rows.append([str(processes)] + ["%.1f" % found[key] for key in (
+            "plain_ms", "preloaded_ms")] + [
+                "%.2f" % found["ratio_ms"],
+                "%.1f" % (found["plain_cpu_ms"] / processes),
+                "%.1f" % (added / processes), str(found["turns"])])
+    common.table(["at once", "plain, ms", "preloaded", "ratio",
+                  "processor, ms each", "added", "turns"], rows)
+    left = len([name for name in os.listdir(where) if name.endswith(".json")])
+    expected = sum(row["processes"] * (row["turns"] + 1) for row in result)
+    if left != expected:
+        raise Failure("%d exit reports of %d processes" % (left, expected),
+                      {"start": result})
+    return {"start": result}
 
 
 # ---- pairs -------------------------------------------------------------------
@@ -289,8 +338,9 @@ def memory(bench):
     return {"memory": result}
 
 
-PARTS = [("pairs", pairs), ("bandwidth", bandwidth), ("memory", memory),
-         ("speed", speed.speed), ("overlap", speed.overlap)]
+PARTS = [("start", start), ("pairs", pairs), ("bandwidth", bandwidth),
+         ("memory", memory), ("speed", speed.speed),
+         ("overlap", speed.overlap)]
 
 
 def parse(argv):
