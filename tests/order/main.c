@@ -370,8 +370,7 @@ static void run_seed(unsigned long seed)
 	world_start();
 	if (args.ticks)
 		start_ticks();
-	/* What a stream's order gave back the driver hands out by that order. */
-	if (seed % 8 == 5 && !async)
+	if (seed % 8 == 5)
 		start_only_idle();
 	threads_run(w.threads, seed, body);
 	world_end();

@@ -126,6 +126,62 @@ static void deadlock(void)
 	NEED(sim_test_close(0, one));
 }
 
+/* Work that nobody waits for is done at some time, too. */
+static void let_all_run(CUstream own)
+{
+	CUdeviceptr other;
+
+	NEED(cuMemAlloc(&other, 512));
+	for (int i = 0; i < 100; i++) {
+		gpusim_call_begin(GPUSIM_WAITS);
+		NEED(cuMemsetD8Async(other, 0, 1, own));
+		NEED(cuStreamSynchronize(own));
+		gpusim_call_end();
+	}
+}
+
+/* Memory of a pool, last used in `stream`, comes back in the first one's order,
+ * and is handed out again for a third. */
+static void free_in_order(CUstream stream)
+{
+	cuuint64_t keep = UINT64_MAX;
+	CUdeviceptr before;
+	CUmemoryPool pool;
+	CUstream third;
+
+	NEED(cuDeviceGetDefaultMemPool(&pool, 0));
+	NEED(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
+				   &keep));
+	NEED(cuStreamCreate(&third, CU_STREAM_NON_BLOCKING));
+	NEED(cuMemAllocAsync(&memory, 4096, one));
+	NEED(cuStreamSynchronize(one));
+	gpusim_tenant_begin(memory, 4096);
+	NEED(launch(fill, stream, 1));
+	let_all_run(third);
+	gpusim_call_begin(GPUSIM_FREES_OWN);
+	gpusim_tenant_end(memory);
+	NEED(cuMemFreeAsync(memory, one));
+	gpusim_call_end();
+	let_all_run(third);
+	before = memory;
+	NEED(cuMemAllocAsync(&memory, 4096, third));
+	NEED(cuStreamSynchronize(third));
+	IS(memory, before);
+	gpusim_expect_idle();
+	gpusim_tenant_begin(memory, 4096);
+	NEED(launch(fill, third, 2));
+}
+
+static void order_by_pool(void)
+{
+	free_in_order(one);
+}
+
+static void no_order_for_pool(void)
+{
+	free_in_order(two);
+}
+
 static void unmapped(void)
 {
 	CUmemAllocationProp prop = {
@@ -178,6 +234,8 @@ int main(void)
 	IS(run(result_too_early), GPUSIM_OBJECTS);
 	IS(run(wait_without_need), GPUSIM_OBJECTS);
 	IS(run(deadlock), GPUSIM_OBJECTS);
+	IS(run(order_by_pool), 0);
+	IS(run(no_order_for_pool), GPUSIM_OBJECTS);
 	IS(run(unmapped), GPUSIM_OBJECTS);
 	IS(run(wrong_contents), GPUSIM_OBJECTS);
 	return sim_test_end();

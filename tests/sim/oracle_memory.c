@@ -209,8 +209,26 @@ static void run(const struct sim_past *past, const struct sim_use *use)
 	}
 }
 
+/* A pool has memory again once its free is reached: what comes before the free
+ * is complete when another gets it, if nobody knew that before. */
+static void came_back(struct sim_phys *phys, const struct sim_past *past)
+{
+	for (uint64_t i = 0; phys && phys->cells && i < phys->bytes / CELL;
+	     i++) {
+		struct sim_cell *cell = &phys->cells[i];
+		unsigned left = 0;
+
+		for (unsigned j = 0; j < cell->n; j++)
+			if (!before(cell->by[j].past, past))
+				cell->by[left++] = cell->by[j];
+		cell->n = left;
+	}
+}
+
 void sim_oracle_run(const struct sim_op *op)
 {
+	if (op->work.kind == SIM_W_FREE)
+		came_back(op->work.region->phys, op->past);
 	for (unsigned i = 0; i < op->past->num_uses; i++)
 		run(op->past, &op->past->uses[i]);
 }
