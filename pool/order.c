@@ -7,13 +7,13 @@
 #include "pool/order_impl.h"
 #include "stats/log.h"
 
-#define cold       __attribute__((noinline, cold))
+#define cold        __attribute__((noinline, cold))
 
 /* So many marks are asked for at a time, and every so many marks. */
 #define POLL_STRIDE 8
 
 /* Contexts in which a thread's last free is remembered. */
-#define RECORDS    8
+#define RECORDS     8
 
 static __thread struct {
 	uint64_t stamp;
