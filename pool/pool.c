@@ -181,6 +181,11 @@ uint32_t gp_pool_device(const struct gp_pool *pool)
 	return pool->driver.device;
 }
 
+void gp_pool_leave(struct gp_pool *pool, bool leaves)
+{
+	__atomic_store_n(&pool->leaves, leaves, __ATOMIC_RELEASE);
+}
+
 void gp_pool_destroy(struct gp_pool *pool)
 {
 	gp_registry_remove(pool);

@@ -100,6 +100,11 @@ int gp_pool_create(const struct gp_driver *driver,
  * it. Live allocations become invalid, as after cudaDeviceReset. */
 void gp_pool_destroy(struct gp_pool *pool);
 
+/* Its context is about to be destroyed, and its segments with it: their
+ * addresses are nobody's from now on, as the driver may hand them out before
+ * gp_pool_destroy() comes. `leaves` false: it was not destroyed. */
+void gp_pool_leave(struct gp_pool *pool, bool leaves);
+
 /* The pool that holds address va (live, free or interior), else NULL.
  * Lock-free; safe on any address at any time. */
 struct gp_pool *gp_pool_of(uint64_t va);

@@ -210,5 +210,8 @@ struct gp_pool *gp_pool_of(uint64_t va)
 		return NULL;
 	const struct gp_handle *segment = gp_registry_segment(va);
 
-	return segment ? segment->pool : NULL;
+	return segment && !__atomic_load_n(&segment->pool->leaves,
+					   __ATOMIC_ACQUIRE)
+		       ? segment->pool
+		       : NULL;
 }

@@ -327,18 +327,36 @@ static bool match_primary(const struct gp_context *context, const void *arg)
 	       context->cuda.device == *(const CUdevice *)arg;
 }
 
-void gp_context_leaves(CUcontext handle, CUdevice device)
+static struct gp_driver_pool *leave(CUcontext handle, CUdevice device,
+				    bool leaves)
 {
-	struct gp_driver_pool *pool = NULL;
+	struct gp_driver_pool *driver_pool = NULL;
 
 	pthread_mutex_lock(&gp_context_lock);
-	for (size_t i = 0; i < num_contexts && !pool; i++)
-		if (handle ? contexts[i]->cuda.context == handle
-			   : match_primary(contexts[i], &device))
-			pool = contexts[i]->driver_pool;
+	for (size_t i = 0; i < num_contexts; i++) {
+		if (handle ? contexts[i]->cuda.context != handle
+			   : !match_primary(contexts[i], &device))
+			continue;
+		if (contexts[i]->pool)
+			gp_pool_leave(contexts[i]->pool, leaves);
+		driver_pool = contexts[i]->driver_pool;
+		break;
+	}
 	pthread_mutex_unlock(&gp_context_lock);
-	if (pool)
-		gp_driver_pool_leave(pool);
+	return driver_pool;
+}
+
+void gp_context_leaves(CUcontext handle, CUdevice device)
+{
+	struct gp_driver_pool *driver_pool = leave(handle, device, true);
+
+	if (driver_pool)
+		gp_driver_pool_leave(driver_pool);
+}
+
+void gp_context_stays(CUcontext handle, CUdevice device)
+{
+	leave(handle, device, false);
 }
 
 void gp_context_gone(CUcontext handle)

@@ -87,8 +87,9 @@ void gp_context_gone(CUcontext context);
 void gp_context_primary_gone(CUdevice device);
 
 /* The context, or (NULL) the primary one of `device`, is about to be destroyed or
- * reset. */
+ * reset; it was not. */
 void gp_context_leaves(CUcontext handle, CUdevice device);
+void gp_context_stays(CUcontext handle, CUdevice device);
 
 /* Ask the driver whether a call such as cuMemFree is allowed on this thread
  * now; where it is not, the driver answers 900 and invalidates the capture, as

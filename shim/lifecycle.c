@@ -98,6 +98,8 @@ static CUresult destroyed(CUresult rc, CUcontext context)
 {
 	if (rc == CUDA_SUCCESS)
 		gp_context_gone(context);
+	else if (context)
+		gp_context_stays(context, -1);
 	return rc;
 }
 
@@ -155,6 +157,8 @@ static CUresult reset(CUresult rc, CUdevice device)
 {
 	if (rc == CUDA_SUCCESS)
 		gp_context_primary_gone(device);
+	else
+		gp_context_stays(NULL, device);
 	return rc;
 }
 

@@ -47,6 +47,19 @@ class ContextEnds(harness.CudaTest):
         self.assert_ok(result)
         self.assertEqual((result.out, result.err), (b'0\n', b''))
 
+    def test_its_addresses_are_nobodys_at_once(self):
+        """Another thread may map there before the call that destroyed the
+        context has returned."""
+        for how in 'destroy', 'reset':
+            with self.subTest(how=how):
+                lines = [self.run_program(
+                    ['drv_leaving', how], preload=preload,
+                    sim='devices:2,destroy_us:300000',
+                    conf='expandable_segments:False').out
+                    for preload in (False, True)]
+                self.assertEqual(lines[0], b'map: 0\nunmap: 0\n')
+                self.assertEqual(lines[1], lines[0])
+
 
 if __name__ == '__main__':
     unittest.main()

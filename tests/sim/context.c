@@ -143,6 +143,7 @@ CUresult sim_ctx_destroy(CUcontext handle)
 	else
 		sim_ctx_close(ctx);
 	sim_unlock();
+	sim_delay(sim.settings.destroy_us);
 	if (!err && thread->depth && thread->stack[thread->depth - 1] == ctx)
 		thread->depth--;
 	return err;

@@ -18,6 +18,8 @@
  *   host_us:N         the same, host functions         (0)
  *   alloc_us:N        how long cuMemAlloc blocks       (0)
  *   free_us:N         how long cuMemFree blocks        (0)
+ *   destroy_us:N      how long cuCtxDestroy and cuDevicePrimaryCtxReset block
+ *                     when all is gone                 (0)
  *   vmm:0|1           virtual memory supported         (1)
  *   pools:0|1         memory pools supported           (1)
  *   peer:0|1          peer access between devices      (1)

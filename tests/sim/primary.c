@@ -54,6 +54,7 @@ CUresult sim_primary_reset(CUdevice dev)
 		sim_ctx_close(&device->primary);
 	device->primary.flags = 0;
 	sim_unlock();
+	sim_delay(sim.settings.destroy_us);
 	return CUDA_SUCCESS;
 }
 

@@ -32,6 +32,7 @@ static const struct key keys[] = {
 	{"host_us", NUMBER, AT(host_us), 0, 0, 60000000},
 	{"alloc_us", NUMBER, AT(alloc_us), 0, 0, 60000000},
 	{"free_us", NUMBER, AT(free_us), 0, 0, 60000000},
+	{"destroy_us", NUMBER, AT(destroy_us), 0, 0, 60000000},
 	{"schedule", NUMBER, AT(schedule), 0, 0, UINT32_MAX},
 	{"history", NUMBER, AT(history), 0, 0, 1000000},
 	{"vmm", NUMBER, AT(vmm), 1, 0, 1},
