@@ -104,13 +104,34 @@ bool got(struct thread *t, CUresult rc, const char *what);
 #define GOOD(t, call) good(t, call, #call)
 #define GOT(t, call)  got(t, call, #call)
 
-/* The next operation, or step of one, begins: it is written on the board. */
-void beat(struct thread *t, unsigned op);
+/* ---- lanes.c ---------------------------------------------------------------- */
 
 CUresult create_context(CUcontext *out, int device);
 /* Makes its context current, and loads what is used there. False: there is no
  * memory for it. */
 bool enter_lane(struct thread *t, struct lane *lane);
+/* The primary context of each device, and, where there is room, one more. */
+void open_lanes(struct thread *t);
+/* Some are destroyed, or reset, with what is in them. */
+void close_lanes(struct thread *t);
+
+/* ---- threads.c -------------------------------------------------------------- */
+
+/* Of "alloc,free": only these are done. NULL: all. */
+void choose_operations(const char *only);
+const char *operation_name(unsigned op);
+/* The next operation, or step of one, begins: it is written on the board. */
+void beat(struct thread *t, unsigned op);
+/* The threads of a round. The calling one is not watched meanwhile. */
+void start_all(struct thread *t, uint64_t round);
+void wait_all(struct thread *t);
+
+/* ---- rounds.c --------------------------------------------------------------- */
+
+/* No context and no memory is held, and none is counted. */
+void check_empty(struct thread *t);
+/* The line of a round. */
+void tell(uint64_t round);
 
 /* ---- blocks.c --------------------------------------------------------------- */
 
