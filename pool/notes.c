@@ -236,13 +236,15 @@ void gp_pool_let_go(struct gp_pool *pool, uint64_t base, uint64_t id)
 	gp_lock(&pool->lock);
 	link = find_base(pool, base, id);
 	note = *link;
-	if (note && note->holders && !--note->holders && note->lent) {
-		b = note->block;
-		for (at = &pool->notes.lent; *at != b;)
-			at = &(*at)->right;
-		*at = b->right;
-		b->right = NULL;
-		gp_block_set_state(b, GP_CACHED);
+	if (note && note->holders && !--note->holders && note->freed) {
+		if (note->lent) {
+			b = note->block;
+			for (at = &pool->notes.lent; *at != b;)
+				at = &(*at)->right;
+			*at = b->right;
+			b->right = NULL;
+			gp_block_set_state(b, GP_CACHED);
+		}
 		drop(pool, link);
 	}
 	gp_unlock(&pool->lock);
@@ -275,21 +277,17 @@ struct gp_block *gp_notes_claim(struct gp_pool *pool, uint64_t granule,
 
 void gp_notes_lend(struct gp_pool *pool, struct gp_block *b)
 {
-	struct gp_note **link;
-	bool back;
+	struct gp_note *note;
 
 	gp_lock(&pool->lock);
-	link = find(pool, gp_block_granule(b));
-	back = !(*link)->holders; /* meanwhile */
-	if (back) {
-		drop(pool, link);
-	} else {
-		(*link)->lent = true;
+	note = *find(pool, gp_block_granule(b));
+	if (note) {
+		note->lent = true;
 		gp_block_set_state(b, GP_LENT);
 		b->right = pool->notes.lent;
 		pool->notes.lent = b;
 	}
 	gp_unlock(&pool->lock);
-	if (back)
+	if (!note) /* the last one let go meanwhile */
 		come_back(pool, b);
 }
