@@ -121,7 +121,7 @@ CUresult cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	rc = gp_real()->cuGraphAddMemAllocNode(node, graph, dependencies,
 					       number, params);
-	if (rc == CUDA_SUCCESS && gp_active()) {
+	if (rc == CUDA_SUCCESS && params && gp_active()) {
 		entry.bytes = params->bytesize;
 		gp_take_enter(params->dptr, &entry);
 	}

@@ -110,12 +110,12 @@ static void take_out(struct opened **link)
 static bool open_again(const CUipcMemHandle *handle, CUcontext context,
 		       CUdeviceptr *address)
 {
-	const struct opened *o;
+	struct opened *o;
 
 	pthread_mutex_lock(&lock);
 	o = *find_handle(handle, context);
 	if (o) {
-		(*find_handle(handle, context))->opens++;
+		o->opens++;
 		*address = o->range.base;
 	}
 	pthread_mutex_unlock(&lock);

@@ -178,7 +178,7 @@ int nvmlDeviceGetMemoryInfo(gp_nvml_device_t device,
 		memory->free = free;
 		memory->used = total - free;
 	}
-	return rc;
+	return 0;
 }
 
 int nvmlDeviceGetMemoryInfo_v2(gp_nvml_device_t device,
@@ -203,7 +203,7 @@ int nvmlDeviceGetMemoryInfo_v2(gp_nvml_device_t device,
 		memory->free = free;
 		memory->used = total - free;
 	}
-	return rc;
+	return 0;
 }
 
 void *gp_nvml_hook_of(void *function, const char *name)

@@ -34,8 +34,9 @@ static bool read_name(const char *text, struct gp_handoff_name *name)
 	unsigned long long start, token;
 	char again[NAME_ROOM];
 
-	if (strncmp(text, "ipc-", 4) || sscanf(text, "ipc-%9u-%20llu-%16llx",
-					       &name->pid, &start, &token) != 3)
+	if (strncmp(text, "ipc-", 4) != 0 ||
+	    sscanf(text, "ipc-%9u-%20llu-%16llx", &name->pid, &start, &token) !=
+		    3)
 		return false;
 	name->start = start;
 	name->token = token;
