@@ -1,8 +1,7 @@
 /*
  * The model driver: reservations are page tables, handles are records.
  *
- * One mutex guards everything; a call is short. Costs are the H200's, per
- * handle, with straight lines between the sizes that were measured.
+ * One mutex guards everything; a call is short.
  */
 #include "tests/support/model_driver.h"
 
@@ -47,8 +46,8 @@ struct model {
 	uint32_t *segment_pages; /* piece id by 2 MiB page of segment space */
 	uint64_t max_segment_pages, next_segment;
 
-	uint64_t used, peak_used, objects, mappings;
-	uint64_t calls[MODEL_NUM_CALLS], ns, clock;
+	uint64_t used, objects, mappings;
+	uint64_t calls[MODEL_NUM_CALLS], clock;
 	bool capturing;
 	uint64_t fail_at[MODEL_NUM_CALLS + 1];
 	int fail_error[MODEL_NUM_CALLS + 1];
@@ -74,83 +73,6 @@ broken(struct model *m, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(m->error, sizeof(m->error), format, args);
 	va_end(args);
-}
-
-/* ---- costs ------------------------------------------------------------- */
-
-struct point {
-	uint64_t bytes, ns;
-};
-
-static uint64_t line(const struct point *points, size_t n, uint64_t bytes)
-{
-	size_t i = 1;
-
-	if (bytes <= points[0].bytes)
-		return points[0].ns;
-	while (i + 1 < n && bytes > points[i].bytes)
-		i++;
-	double slope = ((double)points[i].ns - (double)points[i - 1].ns) /
-		       ((double)points[i].bytes - (double)points[i - 1].bytes);
-	return (uint64_t)((double)points[i - 1].ns +
-			  slope * ((double)bytes -
-				   (double)points[i - 1].bytes));
-}
-
-#define LINE(...)                                          \
-	line((const struct point[]){__VA_ARGS__},          \
-	     sizeof((const struct point[]){__VA_ARGS__}) / \
-		     sizeof(struct point),                 \
-	     bytes)
-
-uint64_t model_cost(enum model_call call, uint64_t bytes)
-{
-	switch (call) {
-	case MODEL_CREATE:
-		return LINE({20 * MIB, 11000}, {256 * MIB, 16000},
-			    {1024 * MIB, 18000});
-	case MODEL_MAP:
-		return 1600;
-	case MODEL_SET_ACCESS:
-		return LINE({20 * MIB, 27000}, {256 * MIB, 37000},
-			    {1024 * MIB, 62000});
-	case MODEL_UNMAP:
-		return LINE({20 * MIB, 17000}, {256 * MIB, 20000},
-			    {1024 * MIB, 29000});
-	case MODEL_RELEASE:
-		return LINE({2 * MIB, 15000}, {20 * MIB, 43000},
-			    {256 * MIB, 84000}, {1024 * MIB, 289000});
-	case MODEL_SEGMENT_ALLOC:
-	case MODEL_SEGMENT_FREE:
-		return LINE({2 * MIB, 40000}, {256 * MIB, 155000},
-			    {1024 * MIB, 472000}, {8192 * MIB, 3100000});
-	case MODEL_SYNC:
-		return 500;
-	case MODEL_RESERVE:
-	case MODEL_UNRESERVE:
-		return 10000;
-	case MODEL_NUM_CALLS:
-		break;
-	}
-	return 0;
-}
-
-static const char *const call_names[MODEL_NUM_CALLS] = {
-	[MODEL_RESERVE] = "reserve",
-	[MODEL_UNRESERVE] = "unreserve",
-	[MODEL_CREATE] = "create",
-	[MODEL_RELEASE] = "release",
-	[MODEL_MAP] = "map",
-	[MODEL_SET_ACCESS] = "set_access",
-	[MODEL_UNMAP] = "unmap",
-	[MODEL_SEGMENT_ALLOC] = "segment_alloc",
-	[MODEL_SEGMENT_FREE] = "segment_free",
-	[MODEL_SYNC] = "sync",
-};
-
-const char *model_call_name(enum model_call call)
-{
-	return call_names[call];
 }
 
 /* ---- the start of every call -------------------------------------------- */
@@ -223,8 +145,6 @@ static uint32_t piece_new(struct model *m, uint64_t bytes, bool segment)
 		p->tags = must(calloc(bytes / GRANULE, sizeof(*p->tags)));
 	m->used += bytes;
 	m->objects++;
-	if (m->used > m->peak_used)
-		m->peak_used = m->used;
 	return id;
 }
 
@@ -266,7 +186,6 @@ static int op_reserve(void *dev, uint64_t bytes, uint64_t *va)
 	uint64_t next = FIRST_VA;
 	struct reserve *slot = NULL;
 
-	m->ns += model_cost(MODEL_RESERVE, bytes);
 	if (error)
 		return leave(m, error);
 	if (m->config.no_vmm)
@@ -297,7 +216,6 @@ static int op_unreserve(void *dev, uint64_t va, uint64_t bytes)
 	int error = enter(m, MODEL_UNRESERVE);
 	struct reserve *r = reserve_of(m, va, bytes);
 
-	m->ns += model_cost(MODEL_UNRESERVE, bytes);
 	if (error)
 		return leave(m, error);
 	if (!r || r->va != va || r->bytes != bytes) {
@@ -321,7 +239,6 @@ static int op_create(void *dev, uint64_t bytes, uint64_t *handle)
 	struct model *m = dev;
 	int error = enter(m, MODEL_CREATE);
 
-	m->ns += model_cost(MODEL_CREATE, bytes);
 	if (error)
 		return leave(m, error);
 	if (bytes == 0 || bytes % m->config.granularity)
@@ -341,7 +258,6 @@ static int op_release(void *dev, uint64_t handle, uint64_t bytes)
 	int error = enter(m, MODEL_RELEASE);
 	struct piece *p = piece_get(m, handle);
 
-	m->ns += model_cost(MODEL_RELEASE, bytes);
 	if (error)
 		return leave(m, error);
 	if (!p || p->segment) {
@@ -366,7 +282,6 @@ static int op_map(void *dev, uint64_t va, uint64_t bytes, uint64_t handle)
 	struct reserve *r = reserve_of(m, va, bytes);
 	uint64_t g = m->config.granularity;
 
-	m->ns += model_cost(MODEL_MAP, bytes);
 	if (error)
 		return leave(m, error);
 	if (!p || p->segment || !r) {
@@ -418,7 +333,7 @@ static bool each_mapping(struct model *m, uint64_t va, uint64_t bytes,
 
 static void visit_access(struct model *m, struct piece *p)
 {
-	m->ns += model_cost(MODEL_SET_ACCESS, p->bytes);
+	(void)m;
 	p->access = true;
 }
 
@@ -442,7 +357,6 @@ static void visit_unmap(struct model *m, struct piece *p)
 	struct reserve *r = reserve_of(m, p->va, p->bytes);
 	uint64_t g = m->config.granularity;
 
-	m->ns += model_cost(MODEL_UNMAP, p->bytes);
 	for (uint64_t i = 0; i < p->bytes / g; i++)
 		r->pages[(p->va - r->va) / g + i] = 0;
 	p->va = 0;
@@ -472,7 +386,6 @@ static int op_segment_alloc(void *dev, uint64_t bytes, uint64_t *va)
 	struct model *m = dev;
 	int error = enter(m, MODEL_SEGMENT_ALLOC);
 
-	m->ns += model_cost(MODEL_SEGMENT_ALLOC, bytes);
 	if (error)
 		return leave(m, error);
 	if (bytes == 0 || bytes % GRANULE)
@@ -520,7 +433,6 @@ static int op_segment_free(void *dev, uint64_t va, uint64_t bytes)
 	int error = enter(m, MODEL_SEGMENT_FREE);
 	struct piece *p = segment_of(m, va);
 
-	m->ns += model_cost(MODEL_SEGMENT_FREE, bytes);
 	if (error)
 		return leave(m, error);
 	if (!p || p->va != va) {
@@ -542,7 +454,6 @@ static int op_sync(void *dev)
 	struct model *m = dev;
 	int error = enter(m, MODEL_SYNC);
 
-	m->ns += model_cost(MODEL_SYNC, 0);
 	if (!error && m->capturing)
 		error = -EBUSY;
 	return leave(m, error);
@@ -633,19 +544,9 @@ uint64_t model_total_calls(struct model *m)
 	return sum;
 }
 
-uint64_t model_ns(struct model *m)
-{
-	return get(m, &m->ns);
-}
-
 uint64_t model_used(struct model *m)
 {
 	return get(m, &m->used);
-}
-
-uint64_t model_peak_used(struct model *m)
-{
-	return get(m, &m->peak_used);
 }
 
 uint64_t model_objects(struct model *m)

@@ -4,12 +4,11 @@
  * Addresses are numbers; nothing is ever dereferenced. The model checks every
  * rule that the real driver has for these calls, and some that the pool sets
  * itself (a handle is mapped at most once, is unmapped before its release),
- * counts the calls, adds up what they would have cost on an H200, and fails
- * the call it is told to fail. With tags it also keeps contents: a number for
- * each 512 bytes of physical memory, so that a test can see that live data
- * never moves nor mixes.
+ * counts the calls, and fails the call it is told to fail. With tags it also
+ * keeps contents: a number for each 512 bytes of physical memory, so that a
+ * test can see that live data never moves nor mixes.
  *
- * Used by tests, fuzzers and gpupool-replay. All functions are thread-safe.
+ * All functions are thread-safe.
  */
 #ifndef GP_TESTS_MODEL_DRIVER_H
 #define GP_TESTS_MODEL_DRIVER_H
@@ -49,23 +48,15 @@ void model_destroy(struct model *model);
 /* The driver to hand to gp_pool_create(); valid until model_destroy(). */
 struct gp_driver model_driver(struct model *model);
 
-/* The name of a call ("set_access"), a string constant. */
-const char *model_call_name(enum model_call call);
-
-/* Calls made so far, failed ones included; and what they would have cost. */
+/* Calls made so far, failed ones included. */
 uint64_t model_calls(struct model *model, enum model_call call);
 uint64_t model_total_calls(struct model *model);
-uint64_t model_ns(struct model *model);
-
-/* Modelled cost of one call over `bytes`, ns. */
-uint64_t model_cost(enum model_call call, uint64_t bytes);
 
 /* The first rule that was broken, a sentence, or NULL. */
 const char *model_error(struct model *model);
 
 /* Physical memory in use; handles and segments that exist; mappings. */
 uint64_t model_used(struct model *model);
-uint64_t model_peak_used(struct model *model);
 uint64_t model_objects(struct model *model);
 uint64_t model_mappings(struct model *model);
 
