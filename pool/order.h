@@ -163,13 +163,6 @@ int gp_order_read(struct gp_order *order, uint64_t stamp, uint64_t va,
 /* Waits on the host until it is idle: true, unless it cannot. No lock is held. */
 bool gp_order_await(struct gp_order *order, uint64_t stamp);
 
-/* Would handing it out order later work behind more than it is now? */
-static inline bool gp_order_cheap(const struct gp_order *order, uint64_t stamp)
-{
-	return stamp <= __atomic_load_n(&order->done, __ATOMIC_RELAXED) ||
-	       stamp <= __atomic_load_n(&order->need, __ATOMIC_RELAXED);
-}
-
 /* Is there a stamp that is not idle yet, as far as is known? */
 static inline bool gp_order_outstanding(const struct gp_order *order)
 {
@@ -298,12 +291,6 @@ static inline uint64_t gp_order_made(const struct gp_order *order)
 {
 	return __atomic_load_n(&order->word, __ATOMIC_ACQUIRE) >>
 	       GP_ORDER_SHIFT;
-}
-
-/* The mark that work in the stream is ordered behind so far. */
-static inline uint64_t gp_order_joined(const struct gp_slot *slot)
-{
-	return __atomic_load_n(&slot->stream->joined, __ATOMIC_ACQUIRE);
 }
 
 /* What the stream has goes to the anchor: it is about to be destroyed. */

@@ -136,14 +136,3 @@ __attribute__((noinline, cold)) struct gp_ring_event *gp_ring_next_chunk(void)
 	errno = saved;
 	return t->next;
 }
-
-const char *gp_ring_kind_name(unsigned kind)
-{
-	static const char *const names[] = {NULL,
-#define X(name, help) #name,
-					    GP_RING_KINDS(X)
-#undef X
-	};
-
-	return kind < GP_RING_KIND_COUNT ? names[kind] : NULL;
-}

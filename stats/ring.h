@@ -165,7 +165,4 @@ gp_ring_add(enum gp_ring_kind kind, uint32_t device, uint64_t address,
 #undef PUT
 }
 
-/* The kind's name, a string constant; NULL if there is none. */
-const char *gp_ring_kind_name(unsigned kind);
-
 #endif

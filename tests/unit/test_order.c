@@ -160,7 +160,6 @@ static void test_own_callers_order_at_reissue(void **state)
 	gp_order_free(&f.order, GP_FREE_OWN, &stamp, &waits);
 	submit(&f, b, 1, 7);
 	assert_int_equal(f.order.counters.stream_waits, 0);
-	assert_false(gp_order_cheap(&f.order, stamp));
 	assert_true(gp_order_reissue(&f.order, stamp));
 	submit(&f, b, 0, 2);
 	assert_int_equal(f.order.counters.stream_waits, 1);
