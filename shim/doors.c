@@ -127,7 +127,8 @@ static CUresult give(CUdevice device, CUdeviceptr address)
 	if (gp_pool_of(address)) /* whatever is current */
 		return gp_free_in_order(address);
 	rc = enter(device, &pushed);
-	if (rc != CUDA_SUCCESS)
+	/* The address says whose it is; cudaFree does not ask for a device. */
+	if (rc != CUDA_SUCCESS && rc != CUDA_ERROR_INVALID_DEVICE)
 		return rc;
 	rc = stands_in_front() ? gp_free_in_order(address)
 			       : gp_real()->cuMemFree_v2(address);

@@ -5,23 +5,38 @@ import unittest
 
 import harness
 
-LINES = '''\
+DEVICES = '''\
 on 0 and 1, current is that of device 0
-allocated: 3145728 and 3145728
-allocated: 0 and 0
+allocated: %(size)s and %(size)s
+allocated: %(none)s and %(none)s
 none asked for: 1, errno 99
 in the context that was current: 1
 no context before: on 1, then that of device 1
-used again: %d, waits
-read 7, written 9
-used again: %d, waits
-read 7, written 9
-a free in a capture: 0
-taken in a capture: 0, then 901
-too much: 0
-no such device: 0
-allocated: 0
 '''
+ORDER = '''\
+used again: %(again)d, waits
+read 7, written 9
+used again: %(again)d, waits
+read 7, written 9
+'''
+CAPTURES = '''\
+a free in a capture: %(ended)s
+taken in a capture: 0, then 901
+in a relaxed capture: on 0, then 0
+read 6
+allocated: %(kept)s, of the device: 0
+'''
+REFUSED = '''\
+too much: 0
+no such device: 0 0
+allocated: %(kept)s, there: 0
+allocated: %(none)s, there: 0
+allocated: %(kept)s
+after a reset, allocated: %(none)s and %(size)s
+on 0, read 4, current is that of device 0
+allocated: %(none)s and %(none)s
+'''
+LINES = {'size': '3145728', 'none': '0', 'kept': '0', 'again': 1, 'ended': '0'}
 
 # What CUDAPluggableAllocator does with a path: it opens it, here after the
 # driver was used.
@@ -47,28 +62,53 @@ print(cuda.gpusim_used_bytes(0))
 
 class Doors(harness.CudaTest):
 
-    def program(self, conf, again=1, sim='memory:1GiB,devices:2'):
-        result = self.run_program(['drv_doors'], sim=sim, conf=conf)
+    def program(self, conf, words, expected, *args):
+        result = self.run_program(['drv_doors'] + list(args),
+                                  sim='memory:1GiB,devices:2', conf=conf)
         self.assert_ok(result)
-        self.assertEqual(result.out.decode(), LINES % (again, again))
+        self.assertEqual(result.out.decode(), expected)
         err = result.err.decode().splitlines()
-        self.assertEqual(len(err), 4, err)
-        for line, words in zip(err, ('CUDA error 900', 'CUDA error 2',
-                                     'CUDA error 101', 'could not be freed')):
-            self.assertIn(words, line)
+        self.assertEqual(len(err), len(words), err)
+        for line, word in zip(err, words):
+            self.assertIn(word, line)
+
+    def pool(self, conf):
+        self.program(conf, ('CUDA error 900', 'CUDA error 2', 'on device 9',
+                            'on device -1', 'could not be freed',
+                            'could not be freed'),
+                     (DEVICES + ORDER + CAPTURES + REFUSED) % LINES)
+
+    def driver(self, conf, **lines):
+        """A free waits, and is none while a stream captures, as cudaFree."""
+        self.program(conf, ('be freed (CUDA error 900)', 'CUDA error 900',
+                            'CUDA error 2', 'on device 9', 'on device -1',
+                            'could not be freed', 'could not be freed'),
+                     (DEVICES + CAPTURES + REFUSED) %
+                     dict(LINES, ended='901', **lines), 'waiting')
 
     def test_streams_devices_refusals(self):
-        self.program('quiet:True')
+        self.pool('quiet:True')
 
     def test_segments(self):
-        self.program('quiet:True,check:True,expandable_segments:False')
+        self.pool('quiet:True,check:True,expandable_segments:False')
 
     def test_full_order_is_not_theirs(self):
         """Even where other frees order all that follows."""
-        self.program('quiet:True,check:True,free_order:full')
+        self.pool('quiet:True,check:True,free_order:full')
+
+    def test_switched_off(self):
+        self.driver('enabled:False', size='99', none='99', kept='99')
+
+    def test_counted_only(self):
+        self.driver('quiet:True,backend:passthrough', size='0')
+
+    def test_driver_pool(self):
+        """What was not freed in the capture is still there."""
+        self.driver('quiet:True,check:True,backend:cudaMallocAsync',
+                    kept='3145728')
 
     def test_the_report_names_the_door(self):
-        self.program('quiet:True,report_format:text')
+        self.pool('quiet:True,report_format:text')
         text = open(os.path.join(self.dir, [
             n for n in self.reports() if '.oom-1.' in n][0])).read()
         self.assertIn('gpupool_torch_alloc asked for 100.00 GiB', text)

@@ -1,7 +1,8 @@
 /*
  * Description: gpupool_torch_alloc and gpupool_torch_free, as PyTorch calls
- * them: which device and context, several streams, what is refused. One line a
- * step. Needs the preload, and two simulated cards.
+ * them: which device and context, several streams, captures, a reset, what is
+ * refused. One line a step. Needs the preload, and two simulated cards. With an
+ * argument nothing is done during which a free may not wait.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -58,6 +59,14 @@ static CUcontext current(void)
 
 	MUST(cuCtxGetCurrent(&now));
 	return now;
+}
+
+static bool is_there(CUdeviceptr at)
+{
+	CUdeviceptr base;
+	size_t bytes;
+
+	return cuMemGetAddressRange(&base, &bytes, at) == CUDA_SUCCESS;
 }
 
 static unsigned long long allocated(int device)
@@ -197,7 +206,8 @@ static void captures(void)
 	fill(at, 1, s);
 	give(at, BYTES, 0, s);
 	printf("a free in a capture: %d\n", (int)cuStreamEndCapture(s, &graph));
-	MUST(cuGraphDestroy(graph));
+	if (graph)
+		MUST(cuGraphDestroy(graph));
 	MUST(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
 	printf("taken in a capture: %d", take(BYTES, 0, s) != 0);
 	graph = NULL;
@@ -205,19 +215,68 @@ static void captures(void)
 	MUST(cuStreamDestroy(s));
 }
 
+/* What is taken there comes from the driver. */
+static void relaxed(void)
+{
+	CUdeviceptr at = take(BYTES, 0, NULL), more;
+	CUgraph graph = NULL;
+	CUstream s;
+
+	MUST(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	MUST(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
+	give(at, BYTES, 0, s);
+	more = take(BYTES, 0, s);
+	fill(more, 5, s);
+	printf("in a relaxed capture: on %d, then %d\n", device_of(more),
+	       (int)cuStreamEndCapture(s, &graph));
+	MUST(cuGraphDestroy(graph));
+	fill(more, 6, s);
+	MUST(cuStreamSynchronize(s));
+	printf("read %u\n", first_word(more));
+	give(more, BYTES, 0, s);
+	printf("allocated: %llu, of the device: %d\n", allocated(0),
+	       is_there(more));
+	MUST(cuStreamDestroy(s));
+}
+
+/* As cudaDeviceReset: all that was taken there is gone, and there can be more. */
+static void reset(void)
+{
+	CUdeviceptr at = take(BYTES, 0, NULL), other = take(BYTES, 1, NULL);
+
+	MUST(cuDevicePrimaryCtxReset(0));
+	printf("after a reset, allocated: %llu and %llu\n", allocated(0),
+	       allocated(1));
+	give(at, BYTES, 0, NULL);
+	at = take(BYTES, 0, NULL);
+	MUST(cuMemsetD32(at, 4, WORDS));
+	printf("on %d, read %u, current is %s\n", device_of(at), first_word(at),
+	       current() == contexts[0] ? "that of device 0" : "another");
+	give(at, BYTES, 0, NULL);
+	give(other, BYTES, 1, NULL);
+	printf("allocated: %llu and %llu\n", allocated(0), allocated(1));
+}
+
 static void refused(void)
 {
 	CUdeviceptr at;
 
 	printf("too much: %d\n", take((ssize_t)100 << 30, 0, NULL) != 0);
-	printf("no such device: %d\n", take(BYTES, 9, NULL) != 0);
+	printf("no such device: %d", take(BYTES, 9, NULL) != 0);
+	printf(" %d\n", take(BYTES, -1, NULL) != 0);
+	at = take(BYTES, 0, NULL);
+	give(at, BYTES, 1, NULL); /* another's */
+	printf("allocated: %llu, there: %d\n", allocated(0), is_there(at));
+	at = take(BYTES, 1, NULL);
+	give(at, BYTES, 9, NULL); /* nobody's */
+	printf("allocated: %llu, there: %d\n", allocated(1), is_there(at));
 	at = take(BYTES, 0, NULL);
 	give(at, BYTES, 0, NULL);
 	give(at, BYTES, 0, NULL); /* twice */
 	printf("allocated: %llu\n", allocated(0));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	CUmodule module;
 	int count = 0;
@@ -231,10 +290,15 @@ int main(void)
 	MUST(cuModuleLoadData(&module, "any image will do"));
 	MUST(cuModuleGetFunction(&fill32, module, "fill32"));
 	MUST(cuModuleGetFunction(&copy32, module, "copy32"));
+	(void)argv;
 	devices();
-	order(true);
-	order(false);
+	if (argc == 1) {
+		order(true);
+		order(false);
+	}
 	captures();
+	relaxed();
 	refused();
+	reset();
 	return 0;
 }
