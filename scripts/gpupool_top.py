@@ -138,7 +138,7 @@ def live(top, options):
         due = time.monotonic() + pause
         while True:
             width, height = screen.size()
-            lines = (view.help_page()[:height] if helping
+            lines = (view.help_page(width)[:height] if helping
                      else top.page(width, height))
             screen.draw([line.text(width, colour, top.ascii)
                          for line in lines])

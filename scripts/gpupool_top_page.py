@@ -1,4 +1,6 @@
-"""What `gpupool top` shows, as lines of styled text for any width."""
+"""What `gpupool top` shows, as lines of styled text for any width: in less than
+80 columns, what matters less is left out, and nothing is cut in its middle."""
+import textwrap
 import time
 import unicodedata
 
@@ -74,6 +76,12 @@ class Line:
         return out if colour else out.rstrip()
 
 
+def wrapped(text, width, style='', indent=0):
+    return [Line((line, style)) for line in textwrap.wrap(
+        text, max(1, width), subsequent_indent=' ' * indent,
+        break_on_hyphens=False)]
+
+
 def counted(number, word, plural=None):
     return '%d %s' % (number, word if number == 1 else plural or word + 's')
 
@@ -118,25 +126,36 @@ def card_line(card, width, ascii_only):
     signs = '#=-' if ascii_only else '█▒░'
     used = max(card.used or 0, card.held)
     others = max(0, used - card.held)
-    facts = '%s/%s used' % (short(used), short(card.total))
+    facts = ['%s/%s used' % (short(used), short(card.total))]
     if card.processes:
-        facts += '  %s cached' % short(card.cached)
+        facts.append('%s cached' % short(card.cached))
         if others > card.total / 100:
-            facts += '  %s others' % short(others)
+            facts.append('%s others' % short(others))
     else:
-        facts += '  none by gpupool'
+        facts.append('none by gpupool')
     name = 28 if width >= 110 else 16
     room = max(6, min(60, width - name - 54))
+    if width < 80:
+        while len(facts) > 1 and 6 + len('  '.join(facts)) > width:
+            facts.pop()
+        left = width - 6 - len('  '.join(facts))
+        room = 6 if left >= 8 else 0
+        name = min(16, left - 10) if left >= 18 else 0
     total = max(card.total, 1)
     drawn = gpupool_text.bar(
         [((card.held - card.cached) / total, signs[0]),
          (card.cached / total, signs[1]), (others / total, signs[2])],
         room, ascii_only)
     return Line((fit('GPU %s' % card.index, 6), BOLD),
-                fit(card.name, name) + '  ', drawn + '  ', facts)
+                fit(card.name, name) + '  ' if name else '',
+                drawn + '  ' if room else '', '  '.join(facts))
 
 
 # ---- processes ---------------------------------------------------------------
+
+NAME = 7  # columns that COMMAND has in any case
+FIRST_TO_GO = 'TREND', 'CALL/S', 'FRAG', 'GROWTH', 'LIMIT', 'GPU', 'CACHED'
+
 
 def columns(width):
     """[(title, width, right-aligned)]; COMMAND takes the rest."""
@@ -146,9 +165,11 @@ def columns(width):
     if width >= 110:
         some[3:3] = [('PEAK', 6)]
         some[6:6] = [('OUTSIDE', 7)]
-    trend = max(8, min(40, width - 100))
-    return [(title, size, True) for title, size in some] + [
-        ('TREND', trend, False)]
+    some.append(('TREND', max(8, min(40, width - 100))))
+    for gone in FIRST_TO_GO:
+        if sum(size + 1 for _, size in some) + NAME > width:
+            some = [(title, size) for title, size in some if title != gone]
+    return [(title, size, title != 'TREND') for title, size in some]
 
 
 def cell(title, row, size, ascii_only):
@@ -207,22 +228,25 @@ def page(rows, asked, problems, width, by='allocated', backwards=False,
     """Lines, at most `height` of them."""
     cards = cards_of(rows, asked)
     pids = len({row.pid for row in rows})
-    head = 'gpupool top  %s  %s, %s' % (
-        time.strftime('%H:%M:%S', time.localtime(now)),
-        counted(pids, 'process', 'processes'), counted(len(cards), 'card'))
     order = 'sorted by %s%s' % (by, ', backwards' if backwards else '')
+    head = '%s, %s' % (counted(pids, 'process', 'processes'),
+                       counted(len(cards), 'card'))
+    for more in (time.strftime('%H:%M:%S', time.localtime(now)),
+                 'gpupool top'):
+        if len(more) + len(head) + len(order) + 4 <= width:
+            head = '%s  %s' % (more, head)
     lines = [Line((head, BOLD), ' ' * max(2, width - len(head) - len(order)),
                   order)]
     lines += [card_line(card, width, ascii_only) for card in cards]
     lines.append(Line(''))
     tail = []
     if not rows:
-        tail.append(Line('No process of yours uses a card under gpupool. '
-                         'Start one: gpupool run -- PROGRAM'))
+        tail += wrapped('No process of yours uses a card under gpupool. '
+                        'Start one: gpupool run -- PROGRAM', width)
     if problems:
         more = (' (and %d more)' % (len(problems) - 1)
                 if len(problems) > 1 else '')
-        tail.append(Line(('Not read%s: %s' % (more, problems[0]), YELLOW)))
+        tail += wrapped('Not read%s: %s' % (more, problems[0]), width, YELLOW)
     if rows:
         lines.append(titles(width, by))
     rows = sort(rows, by, backwards)
@@ -237,5 +261,6 @@ def page(rows, asked, problems, width, by='allocated', backwards=False,
     return (lines + tail)[:height]
 
 
-def help_page():
-    return [Line(line) for line in HELP.splitlines()]
+def help_page(width):
+    return [line for text in HELP.splitlines() for line in
+            wrapped(text, width, indent=11) or [Line('')]]

@@ -252,6 +252,11 @@ class Live(TopTest, ScreenTest):
         self.assert_golden('top-80x24.txt', self.normal)
         self.assertIn('\033[', self.seen(styled=True))
 
+    def test_40x24(self):
+        self.trainers()
+        self.open(40, 24, 'top', '-d', '0.1')
+        self.assert_golden('top-40x24.txt', self.normal)
+
     def test_200x50(self):
         self.trainers()
         self.open(200, 50, 'top', '-d', '0.1')
