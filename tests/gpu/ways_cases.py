@@ -6,6 +6,7 @@ import sys
 
 import machine
 from case import pair
+from machine import Failure, Skip
 
 UNCACHED = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 # NVLink multicast stays off: it is no part of what is looked at.
@@ -55,6 +56,31 @@ def generate(context, case):
 def generate_uncached(context, case):
     """The same, PYTORCH_NO_CUDA_MEMORY_CACHING=1."""
     return torch_ways(context, case, "generate", UNCACHED, "transformers")
+
+
+def torch_pluggable(context, case):
+    """CUDAPluggableAllocator over gpupool_torch_alloc: all tensors."""
+    row = torch_ways(context, case, "pluggable")
+    if row["allocs"] < 300:  # PyTorch's cache would ask some ten times
+        raise Failure("only %d allocations came to the pool" % row["allocs"])
+    return row
+
+
+def torch_mempool(context, case):
+    """torch.cuda.MemPool over gpupool_torch_alloc."""
+    machine.need_modules("torch")
+    plain = context.plain(case, program("torch_ways", "mempool"), {})
+    lacks = plain[0].results()[-1].get("lacks")
+    if lacks:
+        raise Skip("this PyTorch has no " + lacks)
+    row = torch_ways(context, case, "mempool")
+    where = context.reports(case)
+    for name in os.listdir(where):
+        if ".oom-" in name and name.endswith(".txt"):
+            with open(os.path.join(where, name)) as file:
+                if "gpupool_torch_alloc asked for 32.00 TiB" in file.read():
+                    return row
+    raise Failure("the request for too much was not made by the door")
 
 
 def cupy_pool(context, case):
@@ -116,6 +142,7 @@ CASES = [("torch-compile", torch_compile), ("torch-graph", torch_graph),
          ("torch-loader", torch_loader),
          ("torch-loader-uncached", torch_loader_uncached),
          ("generate", generate), ("generate-uncached", generate_uncached),
-         ("cupy-pool", cupy_pool), ("contexts", contexts), ("ddp", ddp),
-         ("ddp-uncached", ddp_uncached), ("nccl-p2p", nccl_p2p),
-         ("share-two", share_two), ("peer", peer)]
+         ("torch-pluggable", torch_pluggable),
+         ("torch-mempool", torch_mempool), ("cupy-pool", cupy_pool),
+         ("contexts", contexts), ("ddp", ddp), ("ddp-uncached", ddp_uncached),
+         ("nccl-p2p", nccl_p2p), ("share-two", share_two), ("peer", peer)]

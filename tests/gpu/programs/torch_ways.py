@@ -1,8 +1,10 @@
 """Ways of using PyTorch that lean on its memory: one of
 
-    torch_ways.py compile|graph|loader|generate
+    torch_ways.py compile|graph|loader|generate|pluggable|mempool
 
-Small models with seeded weights; the last line has their losses or tokens."""
+Small models with seeded weights; the last line has their losses or tokens. The
+last two know of gpupool where it is preloaded, and use PyTorch's own allocator
+where it is not."""
 
 import os
 import sys
@@ -115,7 +117,60 @@ def generate():
         int((tokens.flatten() * weights).sum())))
 
 
+def trained():
+    """Losses of a network whose batches a stream of its own brings."""
+    net = model()
+    optimiser = torch.optim.SGD(net.parameters(), lr=0.05)
+    side, main = torch.cuda.Stream(), torch.cuda.current_stream()
+    total = 0.0
+    for batch in batches(30):
+        with torch.cuda.stream(side):
+            data = batch.cuda(non_blocking=True) * 0.5
+        main.wait_stream(side)
+        data.record_stream(main)
+        loss = (net(data) - 1).square().mean()
+        loss.backward()
+        optimiser.step()
+        optimiser.zero_grad()
+        total += loss.item()
+    return "loss=%.17g total=%.17g" % (loss.item(), total)
+
+
+def door():
+    """gpupool's for PyTorch; None in a plain run."""
+    path = os.environ.get("LD_PRELOAD")
+    return path and torch.cuda.memory.CUDAPluggableAllocator(
+        path, "gpupool_torch_alloc", "gpupool_torch_free")
+
+
+def pluggable():
+    """All tensors by the door."""
+    allocator = door()
+    if allocator:
+        torch.cuda.memory.change_current_allocator(allocator)
+    print("result " + trained())
+
+
+def mempool():
+    """A pool within PyTorch's cache whose memory comes by the door; in the end
+    it has to say that there is not so much."""
+    if not hasattr(torch.cuda, "MemPool"):
+        print("result lacks=torch.cuda.MemPool")
+        return
+    allocator = door()
+    pool = torch.cuda.MemPool(allocator.allocator() if allocator else None)
+    refused = "nothing"
+    with torch.cuda.use_mem_pool(pool):
+        losses = trained()
+        try:
+            torch.empty(1 << 45, dtype=torch.uint8, device="cuda")
+        except torch.cuda.OutOfMemoryError:
+            refused = "OutOfMemoryError"
+    print("result %s refused=%s" % (losses, refused))
+
+
 if __name__ == "__main__":
     torch.backends.cuda.matmul.allow_tf32 = False
     {"compile": compiled, "graph": graph, "loader": loader,
-     "generate": generate}[sys.argv[1]]()
+     "generate": generate, "pluggable": pluggable,
+     "mempool": mempool}[sys.argv[1]]()
