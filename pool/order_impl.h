@@ -6,6 +6,9 @@
 
 #include "pool/order.h"
 
+/* So many marks are asked for at a time, and every so many marks. */
+#define GP_POLL_STRIDE 8
+
 static inline void gp_order_max(uint64_t *word, uint64_t value)
 {
 	uint64_t now = __atomic_load_n(word, __ATOMIC_RELAXED);
@@ -59,6 +62,10 @@ struct gp_event *gp_order_record(struct gp_order *order, uint64_t key);
 /* After a proof or a poll: done follows, as far as it is known without asking
  * the driver more than once in vain. Under the lock. */
 void gp_order_settle(struct gp_order *order);
+
+/* Waits on the host until every stamp given so far is idle; counts in *counter,
+ * one of the order's, where it had to. No lock is held. 0, -EBUSY or -EIO. */
+int gp_order_wait_all(struct gp_order *order, uint64_t *counter);
 
 /* Waits on the host for results that the host may look at. Returns how often it
  * had to. No lock is held. */
