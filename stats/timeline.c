@@ -7,7 +7,13 @@
 #include "stats/timeline.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
+
+/* In such a part of a point's share of the run there are three points at most:
+ * the first, the highest and the last. To make room for more would cost a busy
+ * program time, and nobody could see them. */
+#define CLOSE 8
 
 static double magnitude(double value)
 {
@@ -67,6 +73,30 @@ static void make_room(struct gp_timeline *t)
 	drop(t, which);
 }
 
+/* Are the last three points of about the same moment, in a run up to `ns`? */
+static bool is_crowded(const struct gp_timeline *t, uint64_t ns)
+{
+	const struct gp_timeline_point *last = &t->points[t->n - 1];
+
+	return last->ns - last[-2].ns <
+	       (ns - t->points[0].ns) / (GP_TIMELINE_POINTS * CLOSE);
+}
+
+/* The last point goes, and the one before becomes the peak of both. */
+static void merge_last(struct gp_timeline *t)
+{
+	const struct gp_timeline_point *last = &t->points[--t->n];
+	struct gp_timeline_point *p = &t->points[t->n - 1];
+
+	if (last->allocated > p->allocated) {
+		p->ns = last->ns;
+		p->allocated = last->allocated;
+	}
+	if (last->reserved > p->reserved)
+		p->reserved = last->reserved;
+	measure(t, t->n - 2);
+}
+
 void gp_timeline_add(struct gp_timeline *t, uint64_t ns, uint64_t allocated,
 		     uint64_t reserved)
 {
@@ -80,6 +110,8 @@ void gp_timeline_add(struct gp_timeline *t, uint64_t ns, uint64_t allocated,
 		measure(t, t->n - 2);
 		return;
 	}
+	if (t->n > 3 && is_crowded(t, ns))
+		merge_last(t);
 	if (t->n == GP_TIMELINE_POINTS)
 		make_room(t);
 	t->points[t->n++] = (struct gp_timeline_point){

@@ -67,6 +67,21 @@ static uint64_t shape(uint64_t i)
 	return i * 1000 + (i >= 40000 ? 300 * MIB : 0) + i % 7 * 4096;
 }
 
+/* How far the curve is off at a moment: from the least to the highest there was
+ * in so many ms around it. */
+static double off_by(uint64_t i, uint64_t around)
+{
+	double least = (double)shape(i), most = least, on = at(i * MS);
+
+	for (uint64_t j = i < around ? 0 : i - around; j <= i + around; j++) {
+		double there = (double)shape(j);
+
+		least = there < least ? there : least;
+		most = there > most ? there : most;
+	}
+	return on < least ? least - on : on > most ? on - most : 0;
+}
+
 static void what_changes_is_kept(void **state)
 {
 	const uint64_t n = 51200;
@@ -84,9 +99,8 @@ static void what_changes_is_kept(void **state)
 			highest = timeline.points[i].allocated;
 	assert_int_equal(highest, 900 * MIB);
 	for (uint64_t i = 0; i < n; i++) {
-		double off = at(i * MS) - (double)shape(i);
+		double off = off_by(i, n / 4096);
 
-		off = off < 0 ? -off : off;
 		worst = off > worst ? off : worst;
 	}
 	/* Of 900 MiB; the little that goes to and fro is 24 KiB. */
@@ -105,12 +119,36 @@ static void bursts_do_not_take_all_the_room(void **state)
 		gp_timeline_add(&timeline, i * 1000 * MS,
 				(i % 2 ? 500 : 100) * MIB, 600 * MIB);
 	for (uint64_t i = 0; i < 20000; i++)
-		gp_timeline_add(&timeline, 200000 * MS + i * 1000,
+		gp_timeline_add(&timeline, 200000 * MS + i * MS,
 				(i % 2 ? 500 : 100) * MIB, 600 * MIB);
 	assert_int_equal(timeline.n, GP_TIMELINE_POINTS);
 	for (size_t i = 0; i < timeline.n; i++)
 		early += timeline.points[i].ns < 200000 * MS;
 	assert_true(early >= 190);
+}
+
+/* Nor does one that is over at once take any room. What it came from, its peak
+ * and where it ends are there; and nothing before is bent. */
+static void a_moment_takes_three_points(void **state)
+{
+	const struct gp_timeline_point *last;
+
+	(void)state;
+	gp_timeline_add(&timeline, 0, 100 * MIB, 600 * MIB);
+	gp_timeline_add(&timeline, 1000 * MS, 200 * MIB, 600 * MIB);
+	gp_timeline_add(&timeline, 100000 * MS, 200 * MIB, 600 * MIB);
+	for (uint64_t i = 1; i <= 1000; i++)
+		gp_timeline_add(&timeline, 100000 * MS + i * 1000,
+				(i == 500 ? 900 : i % 2 ? 500 : 300) * MIB,
+				600 * MIB);
+	assert_int_equal(timeline.n, 5);
+	last = &timeline.points[4];
+	assert_int_equal(last[-2].ns, 100000 * MS);
+	assert_int_equal(last[-2].allocated, 200 * MIB);
+	assert_int_equal(last[-1].ns, 100000 * MS + 500 * 1000);
+	assert_int_equal(last[-1].allocated, 900 * MIB);
+	assert_int_equal(last->ns, 100001 * MS);
+	assert_int_equal(last->allocated, 300 * MIB);
 }
 
 static void times_that_are_equal_do_no_harm(void **state)
@@ -191,6 +229,7 @@ int main(void)
 		TEST(what_is_flat_takes_two_points),
 		TEST(what_changes_is_kept),
 		TEST(bursts_do_not_take_all_the_room),
+		TEST(a_moment_takes_three_points),
 		TEST(times_that_are_equal_do_no_harm),
 		TEST(sections),
 #undef TEST
