@@ -194,7 +194,7 @@ static cold int miss(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
 	uint64_t at;
 	int rc;
 
-	if (bytes == 0 || !va)
+	if (bytes == 0)
 		return -EINVAL;
 	granules = bytes > pool->arena_bytes
 			   ? 0
@@ -219,18 +219,14 @@ static cold int miss(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
 	return 0;
 }
 
-/* The hit. Whatever else is the case is left to miss(), as a tail call. */
-int gp_pool_alloc(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
+/* The cache, whose lock the caller has, held no such block, or `b`: later work
+ * is not ordered behind its last use yet. */
+static __attribute__((noinline)) int hit_behind(struct gp_pool *pool,
+						struct gp_cache *cache,
+						struct gp_block *b,
+						uint64_t bytes, uint64_t *va)
 {
-	struct gp_cache_tls *tls = &gp_cache_tls;
-	struct gp_cache *cache = tls->last;
-	struct gp_block *b;
-
-	if (unlikely(bytes - 1 >= pool->plain_below || !va ||
-		     tls->last_serial != pool->serial || !gp_cache_try(cache)))
-		return miss(pool, bytes, va);
-	b = gp_cache_pop(cache, round_plain(bytes));
-	if (likely(b && gp_order_ready(&pool->order, b->stamp))) {
+	if (b && gp_order_raise(&pool->order, b->stamp)) {
 		*va = pool->base + (gp_block_granule(b) << GP_GRANULE_SHIFT);
 		hand_out(pool, &cache->tally, b, *va, bytes);
 		gp_cache_unlock(cache);
@@ -240,6 +236,25 @@ int gp_pool_alloc(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
 		gp_cache_push(cache, b);
 	gp_cache_unlock(cache);
 	return miss(pool, bytes, va);
+}
+
+/* The hit. Whatever else is the case is left to others, as a tail call. */
+int gp_pool_alloc(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
+{
+	struct gp_cache_tls *tls = &gp_cache_tls;
+	struct gp_cache *cache = tls->last;
+	struct gp_block *b;
+
+	if (unlikely(bytes - 1 >= pool->plain_below ||
+		     tls->last_serial != pool->serial || !gp_cache_try(cache)))
+		return miss(pool, bytes, va);
+	b = gp_cache_pop(cache, round_plain(bytes));
+	if (unlikely(!b || !gp_order_ready(&pool->order, b->stamp)))
+		return hit_behind(pool, cache, b, bytes, va);
+	*va = pool->base + (gp_block_granule(b) << GP_GRANULE_SHIFT);
+	hand_out(pool, &cache->tally, b, *va, bytes);
+	gp_cache_unlock(cache);
+	return 0;
 }
 
 /* ---- free ------------------------------------------------------------------------ */
