@@ -203,8 +203,11 @@ struct gp_block *gp_cache_detach(struct gp_cache *cache, unsigned parts)
 
 	gp_cache_lock(cache);
 	if (parts & GP_CACHE_PART_LARGE) {
-		for (unsigned i = 0; cache->large && i < GP_CACHE_LARGE; i++)
-			prepend(&chain, &cache->large_lists[i]);
+		for (; cache->large_used;
+		     cache->large_used &= cache->large_used - 1)
+			prepend(&chain,
+				&cache->large_lists[__builtin_ctzll(
+					cache->large_used)]);
 		cache->large = 0;
 	}
 	if ((parts & GP_CACHE_PART_SMALL) && cache->small)

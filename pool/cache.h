@@ -36,6 +36,7 @@ struct gp_cache {
 
 	/* Cache's lock; linked by right. */
 	struct gp_block *large_lists[GP_CACHE_LARGE];
+	uint64_t large_used;                /* lists that may hold some */
 	uint64_t used[GP_CACHE_SMALL / 64]; /* bins that may hold some */
 	struct gp_block *bins[GP_CACHE_SMALL];
 
@@ -124,12 +125,6 @@ static inline unsigned gp_cache_hash(uint32_t granules)
 	return (granules * 0x9e3779b1u) >> 26;
 }
 
-static inline struct gp_block **gp_cache_large_list(struct gp_cache *cache,
-						    uint32_t granules)
-{
-	return &cache->large_lists[gp_cache_hash(granules)];
-}
-
 /* A block of exactly this size, or NULL. The caller holds the lock. */
 static inline struct gp_block *gp_cache_pop(struct gp_cache *cache,
 					    uint32_t granules)
@@ -144,11 +139,8 @@ static inline struct gp_block *gp_cache_pop(struct gp_cache *cache,
 		cache->small--;
 		return b;
 	}
-	if (!cache->large)
-		return NULL;
-	link = gp_cache_large_list(cache, granules);
-	for (unsigned i = 0; *link && i < GP_CACHE_CHAIN; i++) {
-		b = *link;
+	link = &cache->large_lists[gp_cache_hash(granules)];
+	for (unsigned i = 0; (b = *link) && i < GP_CACHE_CHAIN; i++) {
 		if (b->granules == granules) {
 			*link = b->right;
 			cache->large--;
@@ -165,6 +157,7 @@ static inline bool gp_cache_push(struct gp_cache *cache, struct gp_block *b)
 {
 	uint32_t granules = b->granules;
 	struct gp_block **list;
+	unsigned hash;
 
 	if (granules < GP_CACHE_SMALL) {
 		list = &cache->bins[granules];
@@ -174,7 +167,9 @@ static inline bool gp_cache_push(struct gp_cache *cache, struct gp_block *b)
 		*list = b;
 		return ++cache->small > GP_CACHE_MANY;
 	}
-	list = gp_cache_large_list(cache, granules);
+	hash = gp_cache_hash(granules);
+	list = &cache->large_lists[hash];
+	cache->large_used |= 1ull << hash;
 	b->right = *list;
 	*list = b;
 	return ++cache->large > GP_CACHE_MANY_LARGE;

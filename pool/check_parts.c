@@ -265,9 +265,13 @@ static void check_cache(struct gp_check *c, struct gp_cache *cache)
 			      cache->number, cache->small,
 			      (ull)(before - c->cached));
 	before = c->cached;
-	for (unsigned i = 0; i < GP_CACHE_LARGE; i++)
+	for (unsigned i = 0; i < GP_CACHE_LARGE; i++) {
+		if (cache->large_lists[i] && !(cache->large_used >> i & 1))
+			gp_check_fail(c, "cache %u: list %u without its bit",
+				      cache->number, i);
 		check_list(c, "cache", cache->large_lists[i], GP_CACHED,
 			   &c->cached);
+	}
 	if (before - c->cached != cache->large)
 		gp_check_fail(c, "cache %u: %u large blocks, found %llu",
 			      cache->number, cache->large,

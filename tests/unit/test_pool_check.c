@@ -103,6 +103,7 @@ static void damage_is_noticed(void **state)
 	DAMAGE(rig.pool->account.sum[GP_M_COUNT].current, 12345);
 	DAMAGE(cache->small, cache->small + 1);
 	DAMAGE(cache->large, cache->large + 1);
+	DAMAGE(cache->large_used, 0);
 	DAMAGE(cache->tally.flow[GP_M_ALLOCATED].level, 12345);
 	assert_null(pool_rig_close(&rig));
 }
