@@ -1,5 +1,5 @@
 /*
- * The tree of free ranges; see ranges.h.
+ * The bins of free ranges and their trees; see ranges.h.
  *
  * A node's priority is a hash of its descriptor's address: nothing to store,
  * and no pattern of requests can unbalance it. No recursion.
@@ -28,9 +28,52 @@ static bool before(const struct gp_block *a, const struct gp_block *b)
 	return gp_block_granule(a) < gp_block_granule(b);
 }
 
+static unsigned bin_of(uint32_t granules)
+{
+	uint32_t units = granules / GP_UNIT_GRANULES;
+
+	return units < GP_RANGES_BINS ? units : GP_RANGES_BINS - 1;
+}
+
+/* The lowest range of the first bin from this one on, or NULL. */
+static struct gp_block *first_from(const struct gp_ranges *ranges, unsigned bin)
+{
+	struct gp_block *at;
+	unsigned word = bin / 64;
+	uint64_t bits;
+
+	if (bin == GP_RANGES_BINS)
+		return NULL;
+	bits = ranges->used[word] & ~0ull << bin % 64;
+	if (!bits) {
+		uint64_t more = ranges->summary & ~1ull << word;
+
+		if (!more)
+			return NULL;
+		word = (unsigned)__builtin_ctzll(more);
+		bits = ranges->used[word];
+	}
+	at = ranges->bins[word * 64 + (unsigned)__builtin_ctzll(bits)];
+	while (at->left)
+		at = at->left;
+	return at;
+}
+
 void gp_ranges_insert(struct gp_ranges *ranges, struct gp_block *b)
 {
-	struct gp_block **link = &ranges->root;
+	unsigned bin = bin_of(b->granules);
+	struct gp_block **link = &ranges->bins[bin];
+
+	ranges->count++;
+	ranges->granules += b->granules;
+	if (!*link) {
+		ranges->used[bin / 64] |= 1ull << bin % 64;
+		ranges->summary |= 1ull << bin / 64;
+		b->left = b->right = NULL;
+		*link = b;
+		return;
+	}
+
 	uint64_t mine = priority(b);
 
 	while (*link && priority(*link) >= mine)
@@ -53,13 +96,12 @@ void gp_ranges_insert(struct gp_ranges *ranges, struct gp_block *b)
 		}
 	}
 	*below = *above = NULL;
-	ranges->count++;
-	ranges->granules += b->granules;
 }
 
 void gp_ranges_remove(struct gp_ranges *ranges, struct gp_block *b)
 {
-	struct gp_block **link = &ranges->root;
+	unsigned bin = bin_of(b->granules);
+	struct gp_block **link = &ranges->bins[bin];
 
 	while (*link != b)
 		link = before(b, *link) ? &(*link)->left : &(*link)->right;
@@ -80,6 +122,11 @@ void gp_ranges_remove(struct gp_ranges *ranges, struct gp_block *b)
 	}
 	*link = left ? left : right;
 	b->left = b->right = NULL;
+	if (!ranges->bins[bin]) {
+		ranges->used[bin / 64] &= ~(1ull << bin % 64);
+		if (!ranges->used[bin / 64])
+			ranges->summary &= ~(1ull << bin / 64);
+	}
 	ranges->count--;
 	ranges->granules -= b->granules;
 }
@@ -87,7 +134,8 @@ void gp_ranges_remove(struct gp_ranges *ranges, struct gp_block *b)
 struct gp_block *gp_ranges_best(const struct gp_ranges *ranges,
 				uint32_t granules)
 {
-	struct gp_block *at = ranges->root, *best = NULL;
+	unsigned bin = bin_of(granules);
+	struct gp_block *at = ranges->bins[bin], *best = NULL;
 
 	while (at) {
 		if (at->granules >= granules) {
@@ -97,13 +145,14 @@ struct gp_block *gp_ranges_best(const struct gp_ranges *ranges,
 			at = at->right;
 		}
 	}
-	return best;
+	return best ? best : first_from(ranges, bin + 1);
 }
 
 struct gp_block *gp_ranges_next(const struct gp_ranges *ranges,
 				const struct gp_block *b)
 {
-	struct gp_block *at = ranges->root, *next = NULL;
+	unsigned bin = bin_of(b->granules);
+	struct gp_block *at = ranges->bins[bin], *next = NULL;
 
 	while (at) {
 		if (before(b, at)) {
@@ -113,14 +162,5 @@ struct gp_block *gp_ranges_next(const struct gp_ranges *ranges,
 			at = at->right;
 		}
 	}
-	return next;
-}
-
-struct gp_block *gp_ranges_largest(const struct gp_ranges *ranges)
-{
-	struct gp_block *at = ranges->root;
-
-	while (at && at->right)
-		at = at->right;
-	return at;
+	return next ? next : first_from(ranges, bin + 1);
 }

@@ -1,8 +1,9 @@
 /*
  * Free ranges of the arena: best fit by size, then by address.
  *
- * A treap over the free tiles, so that the cost follows the logarithm of
- * their number. Guarded by the pool's lock.
+ * A bin for each size in units, and one for all that are longer; in a bin a
+ * treap, so that the cost follows the logarithm of their number where many
+ * ranges are equally long, or very long. Guarded by the pool's lock.
  */
 #ifndef GP_POOL_RANGES_H
 #define GP_POOL_RANGES_H
@@ -11,8 +12,12 @@
 
 #include "pool/block.h"
 
+#define GP_RANGES_BINS 2048u /* the last: from 128 MiB on */
+
 struct gp_ranges {
-	struct gp_block *root;
+	struct gp_block *bins[GP_RANGES_BINS]; /* roots */
+	uint64_t used[GP_RANGES_BINS / 64];    /* bins not empty */
+	uint64_t summary;                      /* words not 0 */
 	uint64_t count;
 	uint64_t granules; /* sum of sizes */
 };
@@ -27,8 +32,5 @@ struct gp_block *gp_ranges_best(const struct gp_ranges *ranges,
 /* The range after b in this order, or NULL. */
 struct gp_block *gp_ranges_next(const struct gp_ranges *ranges,
 				const struct gp_block *b);
-
-/* The largest range, or NULL. */
-struct gp_block *gp_ranges_largest(const struct gp_ranges *ranges);
 
 #endif
