@@ -39,14 +39,6 @@ void gp_backing_exit(struct gp_backing *backing)
 	*backing = (struct gp_backing){0};
 }
 
-struct gp_handle *gp_backing_at(const struct gp_pool *pool, uint64_t granule)
-{
-	const struct gp_backing *backing = &pool->backing;
-
-	return __atomic_load_n(&backing->map[granule >> backing->chunk_shift],
-			       __ATOMIC_ACQUIRE);
-}
-
 /* ---- idle handles --------------------------------------------------------- */
 
 static unsigned bucket_of(const struct gp_backing *backing, uint32_t granules)
@@ -156,22 +148,6 @@ void gp_backing_unuse(struct gp_pool *pool, uint64_t granule, uint32_t granules,
 			become_idle(pool, h);
 		granule += part;
 	}
-}
-
-uint64_t gp_backing_broken(const struct gp_pool *pool, uint64_t granule,
-			   uint32_t granules, uint64_t enough)
-{
-	uint64_t end = granule + granules;
-	uint64_t sum = 0;
-
-	while (granule < end && sum < enough) {
-		const struct gp_handle *h = gp_backing_at(pool, granule);
-
-		if (h->used == 0)
-			sum += h->granules;
-		granule += overlap(h, granule, end);
-	}
-	return sum;
 }
 
 /* [12] Nothing of what it held is in use on the device any more. Its own stamp

@@ -83,19 +83,11 @@ static inline uint32_t gp_backing_round(const struct gp_backing *backing,
 	return (granules + chunk - 1) / chunk * chunk;
 }
 
-/* The handle mapped at a granule, or NULL. Any thread. */
-struct gp_handle *gp_backing_at(const struct gp_pool *pool, uint64_t granule);
-
 /* A part of the arena came into, or went out of, use; `stamp` says when its
  * last use is over (order.h). */
 void gp_backing_use(struct gp_pool *pool, uint64_t granule, uint32_t granules);
 void gp_backing_unuse(struct gp_pool *pool, uint64_t granule, uint32_t granules,
 		      uint64_t stamp);
-
-/* Granules of idle handles that a use of this part would make not idle; stops
- * to count at `enough`. */
-uint64_t gp_backing_broken(const struct gp_pool *pool, uint64_t granule,
-			   uint32_t granules, uint64_t enough);
 
 /* An idle handle has really been idle since an earlier time. */
 void gp_backing_age(struct gp_pool *pool, struct gp_handle *handle,

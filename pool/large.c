@@ -56,13 +56,20 @@ static bool is_vacant(const struct gp_block *b)
 
 /* Idle memory that a block would break into: it cannot move any more. The block's
  * own size at least: to break a small handle is no gain over a large one that
- * the block fills. */
-static uint64_t damage(const struct gp_pool *pool, uint64_t granule,
-		       uint32_t granules, uint64_t enough)
+ * the block fills. Stops to count at `enough`. */
+static inline uint64_t damage(const struct gp_pool *pool, uint64_t granule,
+			      uint32_t granules, uint64_t enough)
 {
-	uint64_t broken = gp_backing_broken(pool, granule, granules, enough);
+	const struct gp_handle *h = gp_backing_at(pool, granule);
+	uint64_t end = granule + granules;
+	uint64_t sum = h->used ? 0 : h->granules;
 
-	return broken && broken < granules ? granules : broken;
+	while ((granule = h->granule + h->granules) < end && sum < enough) {
+		h = gp_backing_at(pool, granule);
+		if (h->used == 0)
+			sum += h->granules;
+	}
+	return sum && sum < granules ? granules : sum;
 }
 
 /* The range to take, and whether at its high end: of those that fit best the
@@ -85,8 +92,11 @@ static struct gp_block *choose(struct gp_pool *pool,
 			break;
 		uint64_t at_low = damage(pool, gp_block_granule(b), granules,
 					 least - larger);
-		uint64_t at_high = damage(pool, gp_block_end(b) - granules,
-					  granules, least - larger);
+		uint64_t at_high =
+			b->granules == granules
+				? at_low
+				: damage(pool, gp_block_end(b) - granules,
+					 granules, least - larger);
 		uint64_t less = at_low < at_high ? at_low : at_high;
 
 		if (less + larger < least) {

@@ -35,10 +35,16 @@ static unsigned bin_of(uint32_t granules)
 	return units < GP_RANGES_BINS ? units : GP_RANGES_BINS - 1;
 }
 
+static struct gp_block *lowest(struct gp_block *at)
+{
+	while (at->left)
+		at = at->left;
+	return at;
+}
+
 /* The lowest range of the first bin from this one on, or NULL. */
 static struct gp_block *first_from(const struct gp_ranges *ranges, unsigned bin)
 {
-	struct gp_block *at;
 	unsigned word = bin / 64;
 	uint64_t bits;
 
@@ -53,10 +59,7 @@ static struct gp_block *first_from(const struct gp_ranges *ranges, unsigned bin)
 		word = (unsigned)__builtin_ctzll(more);
 		bits = ranges->used[word];
 	}
-	at = ranges->bins[word * 64 + (unsigned)__builtin_ctzll(bits)];
-	while (at->left)
-		at = at->left;
-	return at;
+	return lowest(ranges->bins[word * 64 + (unsigned)__builtin_ctzll(bits)]);
 }
 
 void gp_ranges_insert(struct gp_ranges *ranges, struct gp_block *b)
@@ -154,7 +157,9 @@ struct gp_block *gp_ranges_next(const struct gp_ranges *ranges,
 	unsigned bin = bin_of(b->granules);
 	struct gp_block *at = ranges->bins[bin], *next = NULL;
 
-	while (at) {
+	if (b->right)
+		return lowest(b->right);
+	while (at != b) {
 		if (before(b, at)) {
 			next = at;
 			at = at->left;

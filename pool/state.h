@@ -99,6 +99,16 @@ static inline bool gp_pool_same_region(struct gp_pool *pool,
 	return gp_block_granule(b) != gp_pool_region(pool, b)->first;
 }
 
+/* The handle mapped at a granule, or NULL. Any thread. */
+static inline struct gp_handle *gp_backing_at(const struct gp_pool *pool,
+					      uint64_t granule)
+{
+	const struct gp_backing *backing = &pool->backing;
+
+	return __atomic_load_n(&backing->map[granule >> backing->chunk_shift],
+			       __ATOMIC_ACQUIRE);
+}
+
 /* The address of a granule that is backed. */
 static inline uint64_t gp_pool_address(const struct gp_pool *pool,
 				       uint64_t granule)
