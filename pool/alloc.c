@@ -109,13 +109,27 @@ static bool rose_far(const struct gp_pool *pool, const struct gp_tally *tally)
 	       (int64_t)__atomic_load_n(&pool->tally_slack, __ATOMIC_RELAXED);
 }
 
+/* The last of an allocation that was no hit. Unlocks the cache. */
+static void rise(struct gp_pool *pool, struct gp_cache *cache)
+{
+	bool publish;
+
+	gp_tally_rose(&cache->tally);
+	publish = rose_far(pool, &cache->tally);
+	gp_cache_unlock(cache);
+	if (publish) {
+		gp_lock(&pool->lock);
+		gp_cache_publish_all(pool, &cache->tally);
+		gp_unlock(&pool->lock);
+	}
+}
+
 /* A block that the hit path did not find. `own`: it was the thread's all the
  * same, so its level is no higher than it was before. */
 static void finish(struct gp_pool *pool, struct gp_cache *cache,
 		   struct gp_block *b, bool own, uint64_t bytes, uint64_t *va)
 {
 	uint32_t watched = pool->aids ? GP_WATCHED : 0;
-	bool publish = false;
 
 	*va = gp_pool_address(pool, gp_block_granule(b)) +
 	      gp_aids_front(pool, bytes);
@@ -130,16 +144,10 @@ static void finish(struct gp_pool *pool, struct gp_cache *cache,
 	b->owner = cache->number | watched;
 	gp_cache_lock(cache);
 	hand_out(pool, &cache->tally, b, *va, bytes);
-	if (!own) {
-		gp_tally_rose(&cache->tally);
-		publish = rose_far(pool, &cache->tally);
-	}
-	gp_cache_unlock(cache);
-	if (publish) {
-		gp_lock(&pool->lock);
-		gp_cache_publish_all(pool, &cache->tally);
-		gp_unlock(&pool->lock);
-	}
+	if (own)
+		gp_cache_unlock(cache);
+	else
+		rise(pool, cache);
 }
 
 /* A block of the thread's own cache: somebody had its lock, or others gave the
@@ -219,23 +227,53 @@ static cold int miss(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
 	return 0;
 }
 
+/* The end of an allocation with nothing unusual. Unlocks the cache. */
+static __attribute__((noinline)) void finish_plain(struct gp_pool *pool,
+						   struct gp_cache *cache,
+						   struct gp_block *b, bool own,
+						   uint64_t bytes, uint64_t *va)
+{
+	*va = pool->base + (gp_block_granule(b) << GP_GRANULE_SHIFT);
+	hand_out(pool, &cache->tally, b, *va, bytes);
+	if (own)
+		gp_cache_unlock(cache);
+	else
+		rise(pool, cache);
+}
+
+static int miss_plain(struct gp_pool *pool, struct gp_cache *cache,
+		      uint64_t bytes, uint64_t *va)
+{
+	struct gp_block *b;
+	int rc = gp_serve(pool, cache, round_plain(bytes), &b);
+
+	if (rc)
+		return refuse(pool, rc);
+	b->owner = cache->number;
+	gp_cache_lock(cache);
+	finish_plain(pool, cache, b, false, bytes, va);
+	return 0;
+}
+
 /* The cache, whose lock the caller has, held no such block, or `b`: later work
  * is not ordered behind its last use yet. */
-static __attribute__((noinline)) int hit_behind(struct gp_pool *pool,
-						struct gp_cache *cache,
-						struct gp_block *b,
-						uint64_t bytes, uint64_t *va)
+static __attribute__((noinline)) int no_hit(struct gp_pool *pool,
+					    struct gp_cache *cache,
+					    struct gp_block *b, uint64_t bytes,
+					    uint64_t *va)
 {
-	if (b && gp_order_raise(&pool->order, b->stamp)) {
-		*va = pool->base + (gp_block_granule(b) << GP_GRANULE_SHIFT);
-		hand_out(pool, &cache->tally, b, *va, bytes);
-		gp_cache_unlock(cache);
+	bool own = b || !gp_cache_drain(cache);
+
+	if (!own)
+		b = gp_cache_pop(cache, round_plain(bytes));
+	if (b && gp_order_reissue(&pool->order, b->stamp)) {
+		finish_plain(pool, cache, b, own, bytes, va);
 		return 0;
 	}
 	if (b)
 		gp_cache_push(cache, b);
 	gp_cache_unlock(cache);
-	return miss(pool, bytes, va);
+	return b ? miss(pool, bytes, va) : miss_plain(pool, cache, bytes, va);
 }
 
 /* The hit. Whatever else is the case is left to others, as a tail call. */
@@ -250,7 +288,7 @@ int gp_pool_alloc(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
 		return miss(pool, bytes, va);
 	b = gp_cache_pop(cache, round_plain(bytes));
 	if (unlikely(!b || !gp_order_ready(&pool->order, b->stamp)))
-		return hit_behind(pool, cache, b, bytes, va);
+		return no_hit(pool, cache, b, bytes, va);
 	*va = pool->base + (gp_block_granule(b) << GP_GRANULE_SHIFT);
 	hand_out(pool, &cache->tally, b, *va, bytes);
 	gp_cache_unlock(cache);

@@ -46,11 +46,11 @@ __attribute__((noinline, cold)) bool gp_cache_try_long(struct gp_cache *cache)
 	return false;
 }
 
-void gp_cache_lock(struct gp_cache *cache)
+__attribute__((noinline, cold)) void gp_cache_lock_long(struct gp_cache *cache)
 {
 	const struct timespec nap = {.tv_nsec = 50000};
 
-	while (!gp_cache_try(cache) && !gp_cache_try_long(cache))
+	while (!gp_cache_try_long(cache))
 		nanosleep(&nap, NULL);
 }
 
@@ -253,6 +253,15 @@ bool gp_cache_flush(struct gp_pool *pool, struct gp_cache *cache,
 	return flush(pool, cache, parts, &freed) != 0;
 }
 
+/* Is there anything to give back? Asked by the cache's thread: only the pool's
+ * lock keeps others from it. */
+static bool holds(const struct gp_cache *cache, unsigned parts)
+{
+	return (parts & GP_CACHE_PART_LARGE && cache->large) ||
+	       (parts & GP_CACHE_PART_SMALL && cache->small) ||
+	       __atomic_load_n(&cache->remote, __ATOMIC_RELAXED);
+}
+
 bool gp_cache_flush_all(struct gp_pool *pool, const struct gp_cache *self,
 			unsigned parts)
 {
@@ -262,6 +271,8 @@ bool gp_cache_flush_all(struct gp_pool *pool, const struct gp_cache *self,
 		struct gp_cache *cache = pool->caches[i];
 		uint64_t freed;
 
+		if (cache == self && !holds(cache, parts))
+			continue;
 		any |= flush(pool, cache, parts, &freed) != 0;
 		if (self && cache != self)
 			cache->robbed |= freed;

@@ -99,8 +99,8 @@ bool gp_cache_contended(struct gp_pool *pool, struct gp_cache *cache);
 /* All tallies go into the pool's sums. Under the pool's lock. */
 void gp_cache_publish_all(struct gp_pool *pool, const struct gp_tally *risen);
 
-/* Blocking, for cold paths. */
-void gp_cache_lock(struct gp_cache *cache);
+/* Waits for it, however long. */
+void gp_cache_lock_long(struct gp_cache *cache);
 
 /* For a few microseconds, or as long as whoever has the lock lost its core. */
 bool gp_cache_try_long(struct gp_cache *cache);
@@ -111,6 +111,13 @@ static inline bool gp_cache_try(struct gp_cache *cache)
 		return false;
 	gp_rank_enter(GP_RANK_CACHE);
 	return true;
+}
+
+/* Blocking, for cold paths. */
+static inline void gp_cache_lock(struct gp_cache *cache)
+{
+	if (!gp_cache_try(cache))
+		gp_cache_lock_long(cache);
 }
 
 static inline void gp_cache_unlock(struct gp_cache *cache)
