@@ -132,10 +132,12 @@ void gp_marks_push(struct gp_marks *marks, uint64_t number,
 
 struct gp_mark *gp_marks_from(struct gp_marks *marks, uint64_t number)
 {
-	for (unsigned i = 0; i < marks->count; i++)
-		if (gp_marks_at(marks, i)->number >= number)
-			return gp_marks_at(marks, i);
-	return NULL;
+	unsigned i = marks->count;
+
+	/* What is asked for is mostly the newest. */
+	while (i && gp_marks_at(marks, i - 1)->number >= number)
+		i--;
+	return i < marks->count ? gp_marks_at(marks, i) : NULL;
 }
 
 /* Complete parts leave; true when none is left. */
