@@ -75,8 +75,8 @@ def find_replay(given):
     if place:
         return place
     raise Problem('gpupool-replay not found; run make in the checkout, or '
-                  'make install, or give --replay FILE\nlooked for:\n  '
-                  + '\n  '.join(places))
+                  'make install, or give --replay FILE (looked for: %s)'
+                  % ', '.join(places))
 
 
 class Run:

@@ -6,7 +6,7 @@ import re
 import statistics
 
 import gpupool_story
-from gpupool_paths import Problem
+from gpupool_paths import Problem, unreadable
 from gpupool_words import (columns, count, duration, fill, percent, plural,
                            size, when)
 
@@ -100,7 +100,7 @@ def candidates(directory):
                       if name.endswith(('.json', '.gpupool'))
                       and not name.endswith('.snapshot.json')]
     except OSError as error:
-        raise Problem('cannot read %s: %s' % (directory, error.strerror))
+        raise unreadable(directory, error)
     return found
 
 

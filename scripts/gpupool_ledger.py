@@ -60,7 +60,8 @@ import time
 
 import gpupool_file
 from gpupool_file import FileProblem, ProcessFile, UNKNOWN
-from gpupool_paths import Problem, runtime_dir
+from gpupool_paths import (Problem, is_ours, runtime_dir, sudo, unreadable,
+                           user)
 
 RESPONDS_S = 3.0
 REQUEST_TEXT = 480
@@ -122,15 +123,27 @@ class Process:
         self.devices = [Device(figures) for figures in devices]
 
 
+def directories():
+    """Where the files of this user's processes are. One that a batch system,
+    cron or sudo started may not have had the XDG_RUNTIME_DIR of a login."""
+    ours = runtime_dir()
+    usual = [place % os.geteuid()
+             for place in ('/run/user/%d/gpupool', '/tmp/gpupool-%d')]
+    return [ours] + [place for place in usual
+                     if ours in usual and place != ours and is_ours(place)]
+
+
 def files(directory=None):
     """Paths of the processes' files in the runtime directory."""
-    directory = directory or runtime_dir()
-    try:
-        names = os.listdir(directory)
-    except OSError as error:
-        raise Problem('cannot read %s: %s' % (directory, error.strerror))
-    return [os.path.join(directory, name) for name in sorted(names)
-            if gpupool_file.NAME.match(name)]
+    found = []
+    for place in [directory] if directory else directories():
+        try:
+            names = os.listdir(place)
+        except OSError as error:
+            raise unreadable(place, error)
+        found += [os.path.join(place, name) for name in sorted(names)
+                  if gpupool_file.NAME.match(name)]
+    return found
 
 
 def is_starting(path, problem):
@@ -173,10 +186,13 @@ def by_pid(pid, dead=False, directory=None):
              if process.pid == pid]
     if found:
         return found[-1]
-    where = directory or runtime_dir()
     if gpupool_file.start_of(pid):
-        raise Problem('process %d uses no GPU under gpupool, or is not yours '
-                      '(nothing of it in %s)' % (pid, where))
+        owner = os.stat('/proc/%d' % pid).st_uid
+        if owner != os.geteuid():
+            raise Problem('process %d belongs to %s, and only they can ask it: '
+                          '%s' % (pid, user(owner), sudo(owner)))
+        raise Problem('process %d uses no GPU under gpupool (nothing of it in '
+                      '%s)' % (pid, directory or ' or '.join(directories())))
     if not dead and any(process.pid == pid
                         for process in processes(True, directory)[0]):
         raise Problem('process %d has ended; `gpupool report %d` shows what '

@@ -43,8 +43,8 @@ def find_library(given=None):
         if os.path.isfile(place):
             return os.path.realpath(place)
     raise Problem('libgpupool.so not found; run make in the checkout, '
-                  'or make install, or give --lib FILE\nlooked for:\n  '
-                  + '\n  '.join(places))
+                  'or make install, or give --lib FILE (looked for: %s)'
+                  % ', '.join(places))
 
 
 def find_simulator(library):
@@ -56,14 +56,53 @@ def find_simulator(library):
     return place
 
 
+def user(uid):
+    """The name of one, for a person."""
+    import pwd  # rarely needed
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return 'user %d' % uid
+
+
+def sudo(uid):
+    """What to do where only somebody else may."""
+    name = user(uid)
+    return 'sudo -u %s gpupool ...' % name.replace('user ', '#')
+
+
+def unreadable(path, error):
+    """The Problem of a path that the system would not open, or look at. What
+    only another user may read is named so."""
+    if isinstance(error, PermissionError):
+        place = os.path.abspath(path)
+        while not os.path.exists(place):  # what is in the way of seeing it
+            place = os.path.dirname(place)
+        owner = os.stat(place).st_uid
+        if owner != os.geteuid():
+            return Problem('cannot read %s: %s belongs to %s, and only they '
+                           'can: %s' % (path, 'it' if place == path else place,
+                                        user(owner), sudo(owner)))
+    return Problem('cannot read %s: %s' % (path, error.strerror))
+
+
+def is_ours(path):
+    try:
+        info = os.stat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid()
+
+
 def runtime_dir():
     """Our per-user directory for links and other short-lived files, made if
-    needed. Nobody else may write to it."""
+    needed. Nobody else may write to it. The library has the same rule: what
+    sudo or su left of another user in XDG_RUNTIME_DIR does not count."""
     base = os.environ.get('XDG_RUNTIME_DIR', '')
-    if base.startswith('/') and os.path.isdir(base) and is_plain(base):
+    if base.startswith('/') and is_ours(base) and is_plain(base):
         path = os.path.join(base, 'gpupool')
     else:
-        path = '/tmp/gpupool-%d' % os.getuid()
+        path = '/tmp/gpupool-%d' % os.geteuid()
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:
@@ -72,8 +111,10 @@ def runtime_dir():
         raise NoDirectory('cannot make %s: %s; set XDG_RUNTIME_DIR to a '
                           'directory of yours' % (path, error.strerror))
     info = os.lstat(path)
-    if (not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid()
-            or info.st_mode & 0o077):
+    if info.st_uid != os.geteuid():
+        raise Problem('%s belongs to %s; set XDG_RUNTIME_DIR to a directory '
+                      'of yours' % (path, user(info.st_uid)))
+    if not stat.S_ISDIR(info.st_mode) or info.st_mode & 0o077:
         raise Problem('%s must be a directory of yours with mode 0700; '
                       'remove it or set XDG_RUNTIME_DIR' % path)
     return path

@@ -22,7 +22,7 @@ import gpupool_rebuild
 import gpupool_ring
 import gpupool_schema
 from gpupool_file import FileProblem
-from gpupool_paths import Problem
+from gpupool_paths import Problem, unreadable
 
 MAX_REPORT = 1 << 28
 MAX_MEMORY = 1 << 42  # of a device, by far
@@ -117,7 +117,7 @@ def read_report(path):
         with open(path, 'rb') as file:
             raw = file.read(MAX_REPORT + 1)
     except OSError as error:
-        raise Problem('cannot read %s: %s' % (path, error.strerror))
+        raise unreadable(path, error)
     if len(raw) > MAX_REPORT:
         raise Problem('%s: it is too large to be a report' % path)
     if not raw.strip():
@@ -204,7 +204,7 @@ def kind_of(path):
         with open(path, 'rb') as file:
             start = file.read(len(gpupool_file.MAGIC))
     except OSError as error:
-        raise Problem('cannot read %s: %s' % (path, error.strerror))
+        raise unreadable(path, error)
     return 'ring' if start == gpupool_file.MAGIC else 'report'
 
 
@@ -229,7 +229,11 @@ def find(what, ring=None):
     """The story of a file or a process id; Problem if there is none."""
     if what.isdigit() and not os.path.exists(what):
         return from_pid(int(what))
-    if not os.path.exists(what):
+    try:
+        os.stat(what)
+    except PermissionError as error:
+        raise unreadable(what, error)
+    except OSError:
         raise Problem('there is no %s' % what)
     if os.path.isdir(what):
         raise Problem('%s is a directory; a report or a process id is '

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import unittest
+from unittest import mock
 
 import files
 import harness
@@ -543,6 +544,55 @@ class Hostile(CardTest):
         self.assertEqual([p.path for p in found], [path])
         self.assertIn('belongs to somebody else', problems[0])
         # A program of that user has its own directory.
+        self.assertEqual(self.finish(proc), (0, ''))
+
+    def test_of_a_login_and_of_none(self):
+        """Both usual directories are looked at, unless a third is asked for."""
+        login, other = ('/run/user/%d/gpupool' % os.geteuid(),
+                        '/tmp/gpupool-%d' % os.geteuid())
+        for place, found in ((login, [login, other]), (other, [other, login]),
+                             (self.runtime, [self.runtime])):
+            with mock.patch.object(gpupool_ledger, 'runtime_dir',
+                                   lambda: place), \
+                    mock.patch.object(gpupool_ledger, 'is_ours',
+                                      lambda path: True):
+                self.assertEqual(gpupool_ledger.directories(), found)
+
+    @unittest.skipUnless(os.geteuid() == 0, 'needs another user')
+    def test_what_another_user_is_told(self):
+        """Whose it is, not that there is no such thing; and what sudo left in
+        XDG_RUNTIME_DIR is no obstacle."""
+        proc = self.script()
+        self.alloc(proc, 1)
+        self.known(proc)
+        path = self.process(proc).path
+        base = os.path.dirname(self.runtime)  # which they cannot search
+        os.chmod(self.dir, 0o755)
+        # What it imports later may lie where that user cannot read.
+        code = ('import os, sys\n'
+                'sys.path.insert(0, sys.argv[1])\n'
+                'import gpupool_cli, gpupool_ctl, gpupool_report, pwd\n'
+                'import gpupool_compare, gpupool_top\n'
+                'os.setgroups([]); os.setgid(%d); os.setuid(%d)\n'
+                'sys.exit(gpupool_cli.main(sys.argv[2:]))\n' % (NOBODY,
+                                                               NOBODY))
+        for verb, says in (
+                (['report', path], 'cannot read %s: %s belongs to root, and '
+                 'only they can: sudo -u root gpupool ...'
+                 % (path, base)),
+                (['report', base], 'cannot read %s: it belongs to root, '
+                 % base),
+                (['diff', path, path], '%s belongs to root, ' % base),
+                (['ctl', str(proc.pid), 'trim'], 'process %d belongs to root, '
+                 'and only they can ask it: sudo -u root gpupool ...'
+                 % proc.pid),
+                (['top', '-1', '-d', '0'], '0 processes')):
+            done = subprocess.run(
+                [sys.executable, '-c', code,
+                 os.path.join(harness.ROOT, 'scripts')] + verb,
+                env=dict(self.build.env(preload=False), XDG_RUNTIME_DIR=base),
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            self.assertIn(says, ' '.join(done.stdout.decode().split()))
         self.assertEqual(self.finish(proc), (0, ''))
 
 

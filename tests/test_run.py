@@ -366,15 +366,15 @@ class Preload(RunTest):
     def test_runtime_directory_of_somebody_else(self):
         """Links are not made where others could change them."""
         bad = os.path.join(self.runtime, 'gpupool')
-        for mode, owner in (0o777, 0), (0o700, 65534):
+        for mode, owner, says in ((0o777, 0, b'0700'),
+                                  (0o700, 65534, b'belongs to ')):
             os.mkdir(bad)
             os.chmod(bad, mode)
             os.chown(bad, owner, -1)
             result = self.gpupool('--', 'true')
             self.assert_ok(result, 125)
-            self.assertIn(b'0700', result.err)
+            self.assertIn(says, result.err)
             os.rmdir(bad)
-
 
     def test_runtime_directory_that_cannot_be_made(self):
         """Costs what would be in it, not the run."""
