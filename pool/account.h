@@ -14,8 +14,8 @@
 #include "pool/pool.h"
 #include "stats/pool_stats.h"
 
-/* The large ones count blocks from GP_LARGE_FROM on once more: what is small is
- * the rest. */
+/* Bytes, and of GP_M_COUNT blocks. The large ones count blocks from
+ * GP_LARGE_FROM on once more: what is small is the rest. */
 enum gp_measure {
 	GP_M_ALLOCATED,
 	GP_M_REQUESTED,
@@ -43,7 +43,7 @@ struct gp_tally {
  * the first stands for all. */
 enum gp_class { GP_CLASS_ALL, GP_CLASS_SMALL, GP_CLASS_LARGE, GP_NUM_CLASSES };
 
-/* Guarded by the pool's lock. */
+/* Guarded by the pool's lock. Bytes, or numbers of what the name says. */
 struct gp_account {
 	struct gp_stat sum[GP_M_NUM];
 	uint64_t small_peak[GP_M_LARGE];   /* see gp_account_peak() */
@@ -114,6 +114,8 @@ static inline void gp_tally_free(struct gp_tally *tally, uint64_t bytes,
 		flow[GP_M_LARGE + GP_M_COUNT].level--;
 	}
 }
+
+/* ---- under the lock that guards what is given to them ---------------------- */
 
 /* A quantity rose or fell by so much. */
 void gp_stat_add(struct gp_stat *stat, uint64_t amount);

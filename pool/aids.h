@@ -24,7 +24,8 @@ struct gp_block;
 #define GP_POISON_BYTE 0xdd /* of freed memory */
 #define GP_GUARD_BYTE  0xfd /* of red zones */
 
-/* What lies before a program's `bytes` in their block, and in all around them. */
+/* What lies before a program's `bytes` in their block, and in all around them;
+ * bytes. Any thread. */
 uint64_t gp_aids_front(const struct gp_pool *pool, uint64_t bytes);
 uint64_t gp_aids_around(const struct gp_pool *pool, uint64_t bytes);
 
@@ -33,7 +34,8 @@ uint64_t gp_aids_around(const struct gp_pool *pool, uint64_t bytes);
 int gp_aids_handed_out(struct gp_pool *pool, uint64_t va, uint64_t bytes);
 
 /* It was freed, its stamp is set, and nobody else has it yet. `idle` false: it
- * could not be waited for, or others have it mapped; it is left as it is. */
+ * could not be waited for, or others have it mapped; it is left as it is. No
+ * lock is held. */
 void gp_aids_freed(struct gp_pool *pool, struct gp_block *b, uint64_t va,
 		   bool idle);
 

@@ -6,6 +6,8 @@
  * of it is in use, so that wholly free ones are found at once, by size and by
  * how long they have been idle: they can move, or go back to the driver.
  * With plain segments a handle is a segment, which never moves.
+ *
+ * All under the pool's lock, but gp_backing_at().
  */
 #ifndef GP_POOL_BACKING_H
 #define GP_POOL_BACKING_H
@@ -28,13 +30,15 @@ enum gp_where {
 	GP_GONE,    /* does not exist (yet, or any more) */
 };
 
+/* Guarded by the pool's lock. While something live is in it, lookups read its
+ * first three without: they do not change then. */
 struct gp_handle {
 	uint64_t id;         /* the driver's; of a segment its address */
 	uint64_t granule;    /* where mapped */
 	uint32_t granules;   /* size */
 	uint32_t used;       /* granules that are not FREE */
 	uint64_t stamp;      /* of all that was ever freed in it, the latest */
-	uint64_t idle_since; /* the pool's clock when `used` fell to 0 */
+	uint64_t idle_since; /* the pool's clock, ns, when `used` fell to 0 */
 	struct gp_handle *prev, *next; /* bucket, orphans, or an operation's */
 	struct gp_block *from, *to; /* an operation's tiles: old, new place */
 	uint8_t where;              /* enum gp_where, of the operation */

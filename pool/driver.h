@@ -85,6 +85,7 @@ struct gp_stream_ops {
 	bool (*is_blocking)(void *dev, uint64_t stream);
 };
 
+/* Constant, and copied by who is given it. */
 struct gp_driver {
 	const struct gp_driver_ops *ops;
 	const struct gp_stream_ops *streams; /* NULL: frees wait on the host */

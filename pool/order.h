@@ -197,12 +197,16 @@ void gp_order_complete(struct gp_order *order, uint64_t stamp);
 /* The stamp of the calling thread's last full free in this context, else 0. */
 uint64_t gp_order_last_free(const struct gp_order *order);
 
-/* ---- the program's work (shim/) ----------------------------------------------- */
+/* ---- the program's work (shim/) -----------------------------------------------
+ *
+ * Any thread, where nothing else is said. They take the order's lock, but for
+ * those that are inline. */
 
 /* The calling thread's slot of a stream. NULL: not to be had, and the order
  * gave up. The caller keeps it until the stream or the context goes. */
 struct gp_slot *gp_order_slot(struct gp_order *order, uint64_t key);
 
+/* Out of line: the rest of gp_order_begin(). */
 void gp_order_submit_slow(struct gp_slot *slot);
 
 /* Around every submission. Only the slot's thread. */

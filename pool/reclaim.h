@@ -27,7 +27,7 @@ void gp_reclaim_set_aside(struct gp_pool *pool, struct gp_block *b);
 uint64_t gp_reclaim_release(struct gp_pool *pool, uint64_t bytes,
 			    uint64_t before);
 
-/* The same for any, and never more than `most`. */
+/* The same whenever they became idle, and never more than `most` bytes. */
 uint64_t gp_reclaim_within(struct gp_pool *pool, uint64_t bytes, uint64_t most);
 
 /* garbage_collection_threshold: what `bytes` more would put above it goes back,

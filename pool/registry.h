@@ -3,6 +3,8 @@
  *
  * Pools with virtual memory are one range each. Plain segments lie anywhere:
  * a table by 2 MiB of address finds them.
+ *
+ * Thread-safe; changes take the registry's lock.
  */
 #ifndef GP_POOL_REGISTRY_H
 #define GP_POOL_REGISTRY_H

@@ -47,12 +47,13 @@ void gp_slabs_exit(struct gp_slabs *slabs);
  * there is none. Needs a reserved descriptor. */
 struct gp_block *gp_slab_take(struct gp_pool *pool, uint32_t granules);
 
-/* A HELD tile of at most GP_SLAB_GRANULES becomes a slab with everything free. 0 or -ENOMEM. */
+/* A HELD tile of at most GP_SLAB_GRANULES becomes a slab with everything free.
+ * 0 or -ENOMEM. */
 int gp_slab_add(struct gp_pool *pool, struct gp_block *tile);
 
 /* Give back a small block of any owned state. A slab that is wholly free goes
- * back to the free ranges, but for the last of full size: a program that has small and large
- * blocks in turn would move memory to and fro. */
+ * back to the free ranges, but for the last of full size: a program that has
+ * small and large blocks in turn would move memory to and fro. */
 void gp_slab_give(struct gp_pool *pool, struct gp_block *b);
 
 /* That one, too, if it is wholly free. True if it was. */

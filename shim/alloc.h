@@ -1,6 +1,7 @@
 /*
  * Serving device memory from the pool, for the driver's entry points
- * (alloc.c) and for the runtime's fast path (runtime.c).
+ * (alloc.c) and for the runtime's fast path (runtime.c). Any thread; no lock is
+ * held.
  */
 #ifndef GP_SHIM_ALLOC_H
 #define GP_SHIM_ALLOC_H
@@ -33,7 +34,7 @@ CUresult gp_free_in_order(CUdeviceptr address);
 /*
  * The runtime asks first; if the answer is an error it calls the real runtime
  * function, so that cudart records it as its last error, and the driver hook
- * below it must repeat the answer instead of trying again.
+ * below it must repeat the answer, on this thread, instead of trying again.
  */
 void gp_repeat_answer(CUresult rc);
 /* Nothing to repeat any more. */

@@ -5,6 +5,8 @@
  * A pool is asked before and after an allocation on a device with a cap; it
  * grows by what its spare memory does not cover, and that is reserved first.
  * Elsewhere nobody asks, but reports and queries do.
+ *
+ * Thread-safe. Sizes are bytes.
  */
 #ifndef GP_SHIM_ASYNC_H
 #define GP_SHIM_ASYNC_H
@@ -33,7 +35,7 @@ struct gp_async {
 
 /* Before an allocation of `bytes` in `stream` (as the driver takes it, never
  * NULL) from `pool` (NULL: the current one of the stream's device). False: the
- * limit leaves no room. Thread-safe. */
+ * limit leaves no room. */
 bool gp_async_begin(struct gp_async *async, CUmemoryPool pool, uint64_t bytes,
 		    CUstream stream, const char *call);
 

@@ -25,11 +25,11 @@ struct gp_async_pool {
 	struct gp_async_pool *next;
 	uint64_t charged; /* on the ledger, for what it reserves */
 	uint64_t inflight, growing;
-	uint64_t live; /* bytes of its allocations that are known */
-	uint64_t chunk;
-	uint64_t version;
-	unsigned takers;
-	bool dying; /* destroyed; goes with its last allocation */
+	uint64_t live;    /* bytes of its allocations that are known */
+	uint64_t chunk;   /* it grows by multiples of this, as far as seen */
+	uint64_t version; /* see above */
+	unsigned takers;  /* allocations between begin and end */
+	bool dying;       /* destroyed; goes with its last allocation */
 };
 
 /* Rank: above the ledgers. Not held across a driver call. */
@@ -40,7 +40,7 @@ extern pthread_mutex_t gp_async_lock;
 struct gp_async_pool *gp_async_learn(CUmemoryPool handle, CUdevice device,
 				     enum gp_limit_part part);
 
-/* Asks the driver for a figure in bytes. */
+/* Asks the driver for a figure in bytes. False: it does not say. */
 bool gp_async_ask(const struct gp_async_pool *pool, CUmemPool_attribute which,
 		  uint64_t *bytes);
 

@@ -1,5 +1,5 @@
 /*
- * CUDA contexts and the pool of each.
+ * CUDA contexts and the pool of each. Thread-safe.
  */
 #ifndef GP_SHIM_CONTEXT_H
 #define GP_SHIM_CONTEXT_H
@@ -9,6 +9,7 @@
 #include "shim/driver_pool.h"
 #include "stats/report.h"
 
+/* Constant once it is known to others, where nothing else is said. */
 struct gp_context {
 	struct gp_cuda_driver cuda;
 	char name[96]; /* of the device */
@@ -16,6 +17,9 @@ struct gp_context {
 	bool ours; /* false: unknown kind (green, another library's): no pool */
 	uint64_t free_bytes; /* of the device when last asked; atomic */
 	CUevent probe; /* never recorded; asks the driver about captures */
+	/* The pools go when the program destroys the context, under the lock of
+	 * the contexts and with nobody at them: whoever is no thread of the
+	 * program comes by gp_context_each(). */
 	struct gp_pool *pool; /* NULL: pass everything through */
 	/* In its place, where backend:cudaMallocAsync holds; else NULL. */
 	struct gp_driver_pool *driver_pool;
@@ -63,15 +67,15 @@ static inline void gp_context_reset_peaks(const struct gp_context *context)
 /* The current context of this thread, NULL when there is none or the driver
  * would not say. Made known (with its pool, when the backend is native) on
  * first sight. The pointer stays valid for the life of the process; its pool
- * until the program destroys the context. Thread-safe. */
+ * until the program destroys the context. */
 struct gp_context *gp_context_current(void);
 
 /* The context `handle`, entered when it was not known; of a green context, or
  * one of unknown kind, the primary context of its device. NULL: not known and
- * not to be entered. Thread-safe. */
+ * not to be entered. */
 struct gp_context *gp_context_known(CUcontext handle);
 
-/* Changes whenever a context comes or goes. Any thread. */
+/* Changes whenever a context comes or goes. */
 unsigned gp_context_generation(void);
 
 /* The known context with that pool, NULL if it is gone. */
@@ -99,7 +103,7 @@ CUresult gp_context_capture_probe(const struct gp_context *context);
 /* A submission to the legacy stream on this thread, in whatever context, can
  * only concern the pool of the one that was current there a moment ago: there
  * is one device, and no context but its primary one was made. Stays so until
- * gp_follow_expire() is called. Thread-safe; cheap enough for cold paths. */
+ * gp_follow_expire() is called. Cheap enough for cold paths. */
 bool gp_context_alone(void);
 
 /* Did the program make it itself (is it no primary context)? */

@@ -21,20 +21,25 @@ enum gp_rdma {
 };
 
 struct gp_cuda_driver {
+	/* Constant. */
 	struct gp_driver driver; /* what the pool is given */
 	CUcontext context;
 	CUdevice device;
 	CUuuid uuid; /* of the device, or of its part (MIG); zeros: unknown */
-	CUmemAllocationProp prop; /* of every handle; immutable */
+	CUmemAllocationProp prop; /* of every handle */
 	enum gp_rdma rdma;        /* atomic */
-	/* Other devices that may reach the memory, and those that ever could,
-	 * by number; atomic. peer_users: how many contexts of each asked for
-	 * it; see peers.c. */
+	/* Other devices that may reach the memory, and those that ever could, a
+	 * bit each; atomic. */
 	uint64_t peers, told;
+	/* How many contexts of each asked for it. Guarded by the lock of
+	 * peers.c. */
 	unsigned peer_users[GP_MAX_PEERS];
-	struct gp_limit *limit; /* what the device may still give */
-	bool gone; /* the context, and with it its plain allocations */
-	/* Kernels and the host share all memory, by their page tables. */
+	struct gp_limit *limit; /* what the device may still give; constant */
+	/* The context is, and with it its plain allocations: set before the
+	 * pool is destroyed, by the thread that destroys it. */
+	bool gone;
+	/* Kernels and the host share all memory, by their page tables;
+	 * constant. */
 	bool host_sees_all;
 	/* See driver_wait.c; atomic. */
 	CUstream giver;    /* segments go back in it; NULL: none yet */
@@ -54,7 +59,7 @@ void gp_cuda_keep_spare(struct gp_cuda_driver *cuda);
 /* The code behind the last -ENOMEM, -EBUSY or -EIO that this thread got from
  * the seam, for handing on to the program. */
 CUresult gp_cuda_last_error(void);
-/* The driver function that answered so; a string constant. */
+/* The driver function that answered this thread so; a string constant. */
 const char *gp_cuda_last_call(void);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * Between the files of the driver: driver.c and driver_*.c.
+ * Between the files of the driver: driver.c and driver_*.c. Thread-safe. Results
+ * as in pool/driver.h, where they are no CUresult.
  */
 #ifndef GP_SHIM_DRIVER_IMPL_H
 #define GP_SHIM_DRIVER_IMPL_H
@@ -16,7 +17,7 @@ extern const struct gp_stream_ops gp_cuda_streams;
 int gp_cuda_errno(CUresult rc, const char *call);
 
 /* What memory of the pool's is to be told of other devices: those that may reach
- * it, and those that no longer may. Returns how many. Thread-safe. */
+ * it, and those that no longer may. Returns how many. */
 size_t gp_cuda_peer_access(const struct gp_cuda_driver *cuda,
 			   CUmemAccessDesc access[GP_MAX_PEERS]);
 

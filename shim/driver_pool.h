@@ -19,6 +19,8 @@
  * back when that stream gets there. The pool may not make the private stream
  * wait for that instead (REUSE_ALLOW_INTERNAL_DEPENDENCIES is off): an
  * allocation would wait for work.
+ *
+ * Thread-safe, where nothing else is said. Sizes are bytes.
  */
 #ifndef GP_SHIM_DRIVER_POOL_H
 #define GP_SHIM_DRIVER_POOL_H
@@ -69,11 +71,11 @@ void gp_driver_pool_leave(struct gp_driver_pool *pool);
 void gp_driver_pool_gone(struct gp_driver_pool *pool);
 
 /* cuMemAlloc; `call` is the name for the report. No stream captures. The
- * driver's answer; out of memory has been told. Thread-safe. */
+ * driver's answer; out of memory has been told. */
 CUresult gp_driver_pool_alloc(struct gp_driver_pool *pool, CUdeviceptr *address,
 			      size_t bytes, const char *call);
 
-/* cuMemFree of what a gp_take_out() said is a pool's. Thread-safe. */
+/* cuMemFree of what a gp_take_out() said is a pool's. The driver's answer. */
 CUresult gp_driver_pool_free(CUdeviceptr address,
 			     const struct gp_foreign *entry);
 

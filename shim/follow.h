@@ -3,7 +3,7 @@
  * its streams, and what the program's own waits prove.
  *
  * A call's stream is found in a few entries of the calling thread. They expire
- * together, when a stream or a context goes or comes.
+ * together, when a stream or a context goes or comes. Any thread.
  */
 #ifndef GP_SHIM_FOLLOW_H
 #define GP_SHIM_FOLLOW_H
@@ -18,7 +18,7 @@ void gp_follow_begin(struct gp_work *work, const struct gp_work_row *row);
 void gp_follow_end(struct gp_work *work, const struct gp_work_row *row,
 		   CUresult rc);
 
-/* What each thread knows of streams is to be looked up again. Any thread. */
+/* What each thread knows of streams is to be looked up again. */
 void gp_follow_expire(void);
 
 /* The calling thread's slot of a stream (normalised, see struct gp_work); NULL:

@@ -1,6 +1,8 @@
 /*
  * Memory that the program took without the pool, by address or handle, so that
  * a free can be counted under the right kind and taken off the right ledger.
+ *
+ * Thread-safe; preserves errno. Sizes are bytes.
  */
 #ifndef GP_SHIM_FOREIGN_H
 #define GP_SHIM_FOREIGN_H
@@ -30,9 +32,8 @@ struct gp_foreign {
 
 /* Enter `key` (device address, host address, handle) and count it. An entry
  * already there is replaced: its owner must have freed it unseen; then *before
- * is what it was, else its refs are 0. `before` may be NULL. Thread-safe;
- * preserves errno. False: without memory for the table it is not entered, and
- * not counted. */
+ * is what it was, else its refs are 0. `before` may be NULL. False: without
+ * memory for the table it is not entered, and not counted. */
 bool gp_foreign_add(uint64_t key, const struct gp_foreign *entry,
 		    struct gp_foreign *before);
 

@@ -16,6 +16,8 @@
  *   - A process without gpupool gets an error from the driver.
  *   - Whoever opens a handle could reach the whole physical pieces that the
  *     allocation lies in (2 MiB or more). Only processes of the same user can.
+ *
+ * Thread-safe.
  */
 #ifndef GP_SHIM_IPC_H
 #define GP_SHIM_IPC_H

@@ -124,9 +124,11 @@ __attribute__((visibility("hidden"))) dlopen_fn *gp_dlopen_real;
 dlopen_fn *gp_dlopen_init(void);
 void gp_dlopen_note(const char *file, int mode);
 
+/* Names of libraries that were opened so. Each is written by who took its number
+ * and read once it is ready; the newest are kept. */
 static char deep[GP_MAX_LIBRARIES][NAME_MAX_];
-static unsigned num_deep; /* atomic; counts on */
-static int deep_ready[GP_MAX_LIBRARIES];
+static unsigned num_deep;                /* atomic; counts on */
+static int deep_ready[GP_MAX_LIBRARIES]; /* atomic */
 
 dlopen_fn *gp_dlopen_init(void)
 {

@@ -40,7 +40,8 @@ enum gp_library {
 
 #define GP_MAX_LIBRARIES 8
 
-/* Names of those found so far, and their number. They live for ever. */
+/* Names of those found so far, and their number. They live for ever. Any
+ * thread. */
 size_t gp_libraries_found(enum gp_library kind, const char *const **names);
 
 #endif

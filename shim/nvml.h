@@ -37,7 +37,8 @@ void *gp_nvml_hook_of(void *function, const char *name);
 bool gp_nvml_open(void);
 void gp_nvml_close(void);
 
-/* Bytes in use on a CUDA device, by all processes. NVML must be open. */
+/* Bytes in use on a CUDA device, by all processes. False: NVML does not say.
+ * NVML must be open. */
 bool gp_nvml_used(CUdevice device, uint64_t *bytes);
 
 struct gp_nvml_process {

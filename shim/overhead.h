@@ -2,6 +2,8 @@
  * What contexts themselves take of a device: measured once, when one is made,
  * by what the card has in use before and after. The driver tells that only
  * with a context, so NVML is asked; without it the figure stays unknown.
+ *
+ * Thread-safe. Sizes are bytes.
  */
 #ifndef GP_SHIM_OVERHEAD_H
 #define GP_SHIM_OVERHEAD_H
@@ -16,7 +18,7 @@ struct gp_overhead {
 };
 
 /* Before a call that makes a context on `device`; `primary`: its primary one,
- * if there is none yet. Thread-safe. */
+ * if there is none yet. */
 void gp_overhead_begin(struct gp_overhead *overhead, CUdevice device,
 		       bool primary);
 /* Before the same call once more, after room was made for it. */

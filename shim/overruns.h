@@ -11,7 +11,7 @@ struct gp_report;
  * thread. */
 void gp_overrun_found(const struct gp_damage *damage);
 
-/* What was found so far, into the report. */
+/* What was found so far, into the report. Any thread. */
 void gp_overruns_report(struct gp_report *report);
 
 #endif

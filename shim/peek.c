@@ -12,6 +12,7 @@
 #define KEPT 8u /* pages */
 #define MANY 64u
 
+/* Guarded by the lock of stacks.c. */
 static struct {
 	uintptr_t at; /* 0: none */
 	char data[PAGE];

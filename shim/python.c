@@ -197,7 +197,8 @@ static void walk(struct walked *w, uintptr_t state)
 /* ---- code ------------------------------------------------------------------------------ */
 
 /* Frames that were looked up before. A code object may go and another one come
- * at its address: what it points to is compared, too. */
+ * at its address: what it points to is compared, too. Guarded by the lock of
+ * stacks.c. */
 struct known {
 	uintptr_t code, file, name, table;
 	uint64_t place, first_line;

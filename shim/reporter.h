@@ -15,15 +15,16 @@
 void gp_reporter_start(void);
 
 /* An allocation of `bytes` on `device` by `call` ("cuMemAlloc_v2") failed for
- * lack of memory; `limit`: it was the limit that refused it. Writes a report unless one was just written. May take
- * milliseconds; called with no lock held. */
+ * lack of memory; `limit`: it was the limit that refused it. Writes a report
+ * unless one was just written. May take milliseconds. Thread-safe; no lock is
+ * held. */
 void gp_reporter_oom(uint64_t bytes, int device, const char *call, bool limit);
 
 /* Writes a report now; its path, also if that fails. 0 or -errno. gpupool's own
  * thread. */
 int gp_reporter_now(char *path, size_t size);
 
-/* False once the program leaves: the driver may be gone. */
+/* False once the program leaves: the driver may be gone. Thread-safe. */
 bool gp_reporter_may_call(void);
 
 /* True once the last report is begun, or being written: the process is about to

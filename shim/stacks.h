@@ -29,7 +29,7 @@ extern __thread struct gp_sampler gp_stacks_sampler;
  * a pool does itself. Preserves errno. */
 bool gp_stacks_due(struct gp_pool *pool, uint64_t address, uint64_t bytes);
 
-/* What is known of the program's sites, into the report. */
+/* What is known of the program's sites, into the report. Any thread. */
 void gp_stacks_report(struct gp_report *report);
 
 /* The program got a block of a pool. */

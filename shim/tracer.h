@@ -17,6 +17,7 @@ void gp_tracer_start(void);
 /* Write out what is buffered. At exit. */
 void gp_tracer_flush(void);
 
+/* Out of line: a line of the trace. Thread-safe. */
 void gp_trace_event(char op, uint64_t address, uint64_t bytes);
 
 static inline bool gp_tracer_on(void)

@@ -25,7 +25,7 @@ void gp_warn_grew(CUdevice device);
 /* All devices. The keeper. */
 void gp_warn_tick(void);
 
-/* The next warning that nobody has had; false: there is none. */
+/* The next warning that nobody has had; false: there is none. Thread-safe. */
 bool gp_warn_next(struct gp_warning *warning);
 
 #endif

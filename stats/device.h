@@ -1,6 +1,6 @@
 /*
  * The figures of one device, or of all, for the program itself: as JSON, and
- * as a page that looks like PyTorch's.
+ * as a page that looks like PyTorch's. Any thread.
  */
 #ifndef GP_STATS_DEVICE_H
 #define GP_STATS_DEVICE_H

@@ -2,7 +2,9 @@
  * Does a site only ever grow? The lowest level of each stretch of the run, in a
  * bounded series: when it is full, neighbours become one, and stretches are
  * twice as long from then on. A site that frees what it allocates comes back to
- * its lows; one that leaks never does.
+ * its lows; one that leaks never does. Levels are bytes.
+ *
+ * Not thread-safe: guarded by the lock of the sites.
  */
 #ifndef GP_STATS_GROWTH_H
 #define GP_STATS_GROWTH_H

@@ -79,7 +79,7 @@ void gp_ledger_put_process(const struct gp_ledger_process *process);
 /* `row`: 0 to GP_LEDGER_DEVICES - 1. */
 void gp_ledger_put_device(unsigned row, const struct gp_ledger_device *device);
 
-/* ---- another process's ledger -------------------------------------------------- */
+/* ---- another process's ledger; any thread ------------------------------------- */
 
 /* Where to find a word in its rows: by the names in its file. -1: nowhere.
  * `kind` is "process" or "device". */

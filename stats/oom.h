@@ -1,6 +1,6 @@
 /*
  * Why a request was refused: what is known, what follows from it, and how that
- * is said.
+ * is said. Plain data and functions of it: any thread. Sizes are bytes.
  */
 #ifndef GP_STATS_OOM_H
 #define GP_STATS_OOM_H

@@ -87,7 +87,7 @@ struct gp_file_options {
  * had costs one line; without room for the ring there is none. Once. */
 void gp_file_start(const struct gp_file_options *options);
 
-/* The process's own thread is alive. */
+/* The process's own thread is alive. That thread. */
 void gp_file_beat(void);
 
 /* The process ends as it should. Any thread; preserves errno. */
@@ -109,7 +109,7 @@ static inline void *gp_file_at(uint64_t offset)
 /* ---- other processes' files ----------------------------------------------------
  *
  * They are read, never mapped: one that is cut short meanwhile must not be a
- * SIGBUS. */
+ * SIGBUS. Any thread. */
 
 /* Opens `name` in the directory if it is a file of ours, for reading and
  * writing. A descriptor, or -errno with a string constant in *why. */
@@ -128,6 +128,7 @@ int gp_process_file_owner(int dir, const char *name, struct gp_process_id *id,
 bool gp_file_is_elsewhere(int dir, const char *name,
 			  const struct gp_process_id *self);
 
+/* Of more data: `crc` of what came before, else 0. */
 uint32_t gp_crc32(uint32_t crc, const void *data, size_t size);
 
 /* The events' clock. */
@@ -145,7 +146,7 @@ static inline uint64_t gp_ticks(void)
 #endif
 }
 
-/* Does the process that wrote this head still run, seen from `self`? Thread-safe. */
+/* Does the process that wrote this head still run, seen from `self`? */
 bool gp_file_alive(const struct gp_file_head *head,
 		   const struct gp_process_id *self);
 

@@ -1,5 +1,5 @@
 /*
- * Who a process is, beyond its number: numbers come round again.
+ * Who a process is, beyond its number: numbers come round again. Any thread.
  */
 #ifndef GP_STATS_PROCESS_ID_H
 #define GP_STATS_PROCESS_ID_H
@@ -22,7 +22,7 @@ enum gp_life {
 	GP_ELSEWHERE, /* in another pid namespace: not to be told from here */
 };
 
-/* The calling process. Preserves errno. Any thread; allocates nothing. */
+/* The calling process. Preserves errno; allocates nothing. */
 void gp_process_self(struct gp_process_id *id);
 
 /* Does the process of `id` still run, seen from `self`? A zombie does not. */

@@ -141,8 +141,8 @@ struct gp_report {
 
 /* Writes BASE.exit.txt and .json into `dir` (.usr1-N, .oom-N, .warn-N for other
  * reasons), each by a temporary file and rename, so that a reader never sees
- * half a report. `path` receives the first file's path. 0, or -errno with *path naming the
- * file that could not be written. Preserves errno. */
+ * half a report. `path` receives the first file's path. 0, or -errno with *path
+ * naming the file that could not be written. Preserves errno. */
 int gp_report_write(const struct gp_report *report, const char *dir, char *path,
 		    size_t path_size);
 

@@ -10,6 +10,8 @@
  *
  *   verb [argument]       a request: one line
  *   ok|no what happened   the answer: one line
+ *
+ * Any thread, where nothing else is said.
  */
 #ifndef GP_STATS_REQUESTS_H
 #define GP_STATS_REQUESTS_H
@@ -41,7 +43,7 @@ void gp_request_end(int dir, struct gp_request *request);
 
 /* Answers every request to this process: `serve` gets the text, and writes the
  * answer (GP_REQUEST_TEXT bytes). Requests of processes that are gone are
- * removed unanswered. Returns their number. */
+ * removed unanswered. Returns their number. One thread at a time. */
 unsigned gp_requests_serve(int dir, const struct gp_process_id *self,
 			   void (*serve)(const char *text, char *answer));
 

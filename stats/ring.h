@@ -109,7 +109,8 @@ struct gp_ring_thread {
 extern __thread struct gp_ring_thread gp_ring_thread;
 extern bool gp_ring_on; /* atomic */
 
-/* `chunks` (at least 1) of GP_RING_CHUNK zeroed bytes, and a zeroed counter. They stay. */
+/* `chunks` (at least 1) of GP_RING_CHUNK zeroed bytes, and a zeroed counter. They
+ * stay. */
 void gp_ring_start(void *ring, uint32_t chunks, uint64_t *taken);
 /* No more events, from any thread. In the child of a fork. */
 void gp_ring_stop(void);

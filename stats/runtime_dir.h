@@ -3,7 +3,7 @@
  *
  * Mode 0700 and ours, or not used at all: what lies in it is believed as far
  * as its owner is. Every process that uses a GPU has one file there
- * (process_file.h), PID-START-N.gpupool, which outlives it.
+ * (process_file.h), PID-START-N.gpupool, which outlives it. Any thread.
  */
 #ifndef GP_STATS_RUNTIME_DIR_H
 #define GP_STATS_RUNTIME_DIR_H

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Only its thread's own. */
 struct gp_sampler {
 	int64_t left; /* bytes to the next sample; below 0: take it */
 	uint64_t mean;

@@ -48,7 +48,8 @@ static inline uint64_t gp_frame_at(uint32_t place, uint32_t line)
 	return 1ull << 63 | (uint64_t)(place & 0x7fffffff) << 32 | line;
 }
 
-/* Where a frame is, for people. Strings are "" when not known. */
+/* Where a frame is, for people. Strings are "" when not known; they live for
+ * ever, but what stands in `name`. */
 struct gp_frame_text {
 	const char *function;
 	const char *file; /* a program text, or a library */
@@ -59,7 +60,7 @@ struct gp_frame_text {
 };
 
 /* Looks the frame up. For instructions asks the dynamic linker: not for signal
- * handlers. */
+ * handlers. Thread-safe. */
 void gp_frame_look_up(uint64_t frame, struct gp_frame_text *text);
 
 uint64_t gp_stack_hash(const struct gp_stack *stack);

@@ -15,8 +15,8 @@
 #define GP_TIMELINE_POINTS 512
 
 struct gp_timeline_point {
-	uint64_t ns; /* any clock that does not go back */
-	uint64_t allocated, reserved;
+	uint64_t ns;                  /* any clock that does not go back */
+	uint64_t allocated, reserved; /* bytes */
 };
 
 struct gp_timeline {
