@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "shim/report_write.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <link.h>
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #include "conf/conf.h"
+#include "conf/value.h"
 #include "pool/layout.h"
 #include "shim/context.h"
 #include "shim/devices.h"
@@ -143,6 +145,10 @@ static const char *record(void)
 /* Who the process is in its job. Written at start, then constant. */
 static char node[65], rank[16];
 
+/* The signal that asks for a report, as in their names: "usr1"; "" if none
+ * does. Written at start, then constant. */
+static char signal_name[16];
+
 /* Guarded by report_lock; no memory lies behind it until it is filled. */
 static struct gp_layout_range segments[8192], blocks[131072];
 
@@ -204,6 +210,7 @@ static void fill_report(struct gp_report *report,
 		memset(report, 0, offsetof(struct gp_report, pools));
 	report->reason = about->reason;
 	report->sequence = about->sequence;
+	report->signal = *signal_name ? signal_name : NULL;
 	report->pid = gp_owner_pid();
 	n = readlink("/proc/self/exe", report->exe, sizeof(report->exe) - 1);
 	if (n < 0)
@@ -328,6 +335,17 @@ static void report_dir(char *dir, size_t size)
 /* The reports' names. Written at start, then constant. */
 static char base[GP_REPORT_BASE];
 
+static void name_signal(void)
+{
+	char text[32]; /* "SIGUSR1" */
+
+	if (!gp_settings()->report_signal)
+		return;
+	gp_signal_print(gp_settings()->report_signal, text, sizeof(text));
+	for (size_t i = 3; text[i] && i - 3 < sizeof(signal_name) - 1; i++)
+		signal_name[i - 3] = (char)tolower((unsigned char)text[i]);
+}
+
 void gp_report_names_start(void)
 {
 	static const char *const ranks[] = {"RANK", "SLURM_PROCID",
@@ -349,6 +367,7 @@ void gp_report_names_start(void)
 	     i++)
 		words.rank = getenv(ranks[i]);
 	gp_report_name(gp_settings()->report_name, &words, base);
+	name_signal();
 	snprintf(node, sizeof(node), "%.64s", host);
 	if (words.rank && strlen(words.rank) < sizeof(rank) && *words.rank &&
 	    strspn(words.rank, "0123456789") == strlen(words.rank))

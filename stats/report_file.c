@@ -21,9 +21,9 @@
 void gp_report_file_name(const struct gp_report *report, const char *suffix,
 			 char name[GP_REPORT_FILE])
 {
-	static const char *const events[] = {
+	const char *const events[] = {
 		[GP_REPORT_EXIT] = "exit",
-		[GP_REPORT_SIGNAL] = "usr1",
+		[GP_REPORT_SIGNAL] = report->signal ? report->signal : "asked",
 		[GP_REPORT_OOM] = "oom",
 		[GP_REPORT_WARN] = "warn",
 	};

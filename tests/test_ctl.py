@@ -71,6 +71,11 @@ class Ctl(VerbTest):
         self.assertTrue(os.path.isfile(path), text)
         with open(path) as file:
             self.assertIn('100.00 MiB', file.read())
+        self.assertIn('.usr1-1.', path)
+
+    def test_report_without_a_signal(self):
+        self.assertIn('.asked-1.', self.ctl(
+            self.holder(conf='report_signal:none'), 'report'))
 
     def test_snapshot(self):
         proc = self.holder()

@@ -30,7 +30,7 @@ class ReportTest(harness.CudaTest):
         and nothing half-written is."""
         names = self.reports(directory)
         kinds = sorted(re.fullmatch(
-            r'gpupool-[\w.+-]+?-\d+\.((?:exit|usr1-\d+|oom-\d+))\.txt',
+            r'gpupool-[\w.+-]+?-\d+\.((?:exit|(?:usr1|usr2|asked|oom)-\d+))\.txt',
             n).group(1) for n in names if n.endswith('.txt'))
         self.assertEqual(len(names), 2 * len(kinds), names)
         hidden = [n for n in os.listdir(directory or self.dir)
@@ -271,10 +271,10 @@ class Signal(ReportTest):
                                        preload=preload), -10)
 
     def test_other_signal(self):
-        result = self.script('alloc=4096', 'raise=USR2', *written('usr1-1'),
+        result = self.script('alloc=4096', 'raise=USR2', *written('usr2-1'),
                              conf='report_signal:SIGUSR2')
         self.assert_ok(result)
-        self.assertEqual(len(self.kinds()), 2)
+        self.assertEqual(self.kinds(), ['exit', 'usr2-1'])
         self.assert_ok(self.script('alloc=4096', 'raise=USR1',
                                    conf='report_signal:SIGUSR2'), -10)
 

@@ -181,6 +181,7 @@ struct gp_report *sample_report(enum gp_report_reason reason)
 	memset(&report, 0, sizeof(report));
 	report.reason = reason;
 	report.sequence = reason == GP_REPORT_EXIT ? 0 : 3;
+	report.signal = "usr1";
 	report.pid = 4242;
 	snprintf(report.exe, sizeof(report.exe), "/usr/bin/python3.12");
 	report.record = "/run/user/1000/gpupool/4242-1234567-0.gpupool";

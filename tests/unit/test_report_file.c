@@ -179,6 +179,19 @@ static void test_names(void **state)
 	assert_int_equal(plan.leaked, 0);
 }
 
+static void test_name_of_the_signal(void **state)
+{
+	struct gp_report *report = sample_report(GP_REPORT_SIGNAL);
+
+	(void)state;
+	report->signal = "rtmin+3";
+	assert_int_equal(gp_report_write(report, dir, path, sizeof(path)), 0);
+	path_is("gpupool-python3.12-4242.rtmin+3-3.txt");
+	report->signal = NULL;
+	assert_int_equal(gp_report_write(report, dir, path, sizeof(path)), 0);
+	path_is("gpupool-python3.12-4242.asked-3.txt");
+}
+
 static void check_exe(const char *exe, const char *name)
 {
 	struct gp_report *report = sample_report(GP_REPORT_EXIT);
@@ -635,6 +648,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		unit(test_names),
+		unit(test_name_of_the_signal),
 		unit(test_exe_is_sanitized),
 		unit(test_patterns),
 		unit(test_formats_and_base),
