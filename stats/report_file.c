@@ -1,10 +1,11 @@
 /*
  * A report as two files.
  *
- * Each is written under a temporary name and renamed, so that who reads it
- * sees all of it or nothing. The directory is opened once and the files are
- * made in it, by names that do not follow links: report directories may be
- * shared, /tmp among them.
+ * Each is written without a name, which it gets when it is whole: who reads it
+ * sees all of it or nothing, and a process that is killed meanwhile leaves
+ * nothing. Where the file system has no such files, under a temporary name. The
+ * directory is opened once and the files are made in it, by names that do not
+ * follow links: report directories may be shared, /tmp among them.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* O_PATH: a directory one may write but not list */
@@ -40,6 +41,52 @@ void gp_report_file_name(const struct gp_report *report, const char *suffix,
 		 number, suffix);
 }
 
+/* Network file systems tell of a full disk as late as here. EINTR: the
+ * descriptor is closed all the same. */
+static int close_checked(int fd)
+{
+	return close(fd) && errno != EINTR ? -errno : 0;
+}
+
+/* A file that is there already is replaced at once, which a link cannot do. */
+static int give_name(int fd, int dir, const char *temporary, const char *name)
+{
+	const int flags = AT_SYMLINK_FOLLOW;
+	char self[32];
+
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	if (!linkat(AT_FDCWD, self, dir, name, flags))
+		return 0;
+	if (errno != EEXIST)
+		return -errno;
+	unlinkat(dir, temporary, 0);
+	if (!linkat(AT_FDCWD, self, dir, temporary, flags) &&
+	    !renameat(dir, temporary, dir, name))
+		return 0;
+	return -errno;
+}
+
+/* `done`: the file has its name, or there is no use in trying it otherwise. */
+static int write_unnamed(const struct gp_report *report, int dir, bool json,
+			 const char *temporary, const char *name, bool *done)
+{
+	int fd = openat(dir, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0644);
+	int copy, error;
+
+	if (fd < 0)
+		return 0;
+	error = gp_report_print(report, json, fd);
+	/* What only close() tells must be known before it has a name. */
+	copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (copy >= 0 && !error)
+		error = close_checked(copy);
+	else if (copy >= 0)
+		close(copy);
+	*done = error || !give_name(fd, dir, temporary, name);
+	close(fd);
+	return error;
+}
+
 /* One that a killed process left is replaced; with O_EXCL nothing that
  * somebody else puts there meanwhile is written to. */
 static int open_new(int dir, const char *name)
@@ -52,26 +99,35 @@ static int open_new(int dir, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-static int write_file(const struct gp_report *report, int dir, bool json,
-		      const char *name)
+static int write_named(const struct gp_report *report, int dir, bool json,
+		       const char *temporary, const char *name)
 {
-	char temporary[GP_REPORT_FILE + 8];
-	int fd, error;
+	int fd = open_new(dir, temporary);
+	int error, closed;
 
-	snprintf(temporary, sizeof(temporary), ".%s.tmp", name);
-	fd = open_new(dir, temporary);
 	if (fd < 0)
 		return fd;
 	error = gp_report_print(report, json, fd);
-	/* Network file systems tell of a full disk as late as here. EINTR:
-	 * the descriptor is closed all the same. */
-	if (close(fd) && errno != EINTR && !error)
-		error = -errno;
+	closed = close_checked(fd);
+	if (!error)
+		error = closed;
 	if (!error && renameat(dir, temporary, dir, name))
 		error = -errno;
 	if (error)
 		unlinkat(dir, temporary, 0);
 	return error;
+}
+
+static int write_file(const struct gp_report *report, int dir, bool json,
+		      const char *name)
+{
+	char temporary[GP_REPORT_FILE + 8];
+	bool done = false;
+	int error;
+
+	snprintf(temporary, sizeof(temporary), ".%s.tmp", name);
+	error = write_unnamed(report, dir, json, temporary, name, &done);
+	return done ? error : write_named(report, dir, json, temporary, name);
 }
 
 static void join(char *path, size_t size, const char *dir, const char *name)

@@ -2,8 +2,11 @@
  * Reports as files: names, whole or not at all, and every way it can fail.
  *
  * write(), close() and renameat() are replaced by ones that fail on demand:
- * the library in this program is linked statically and calls these.
+ * the library in this program is linked statically and calls these. All of it
+ * runs twice: with files that have no name until they are whole, and as on a
+ * file system that knows no such files.
  */
+#define _GNU_SOURCE /* O_TMPFILE */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -37,12 +40,21 @@ static struct {
 	bool zero;       /* write returns 0 */
 	unsigned writes; /* made so far */
 	int leaked;      /* files opened without O_CLOEXEC */
+	bool die;        /* in the write that would fail */
+	bool no_link;    /* as without /proc */
 } plan;
+
+static bool unnamed_files;
 
 int openat(int at, const char *name, int flags, ...)
 {
-	const int fd = (int)syscall(SYS_openat, at, name, flags, 0644);
+	int fd;
 
+	if (!unnamed_files && (flags & O_TMPFILE) == O_TMPFILE) {
+		errno = EOPNOTSUPP;
+		return -1;
+	}
+	fd = (int)syscall(SYS_openat, at, name, flags, 0644);
 	if (fd >= 0)
 		plan.leaked += !(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 	return fd;
@@ -58,6 +70,8 @@ ssize_t write(int fd, const void *data, size_t size)
 		return -1;
 	}
 	if (plan.write_error && plan.after-- <= 0) {
+		if (plan.die)
+			raise(SIGKILL);
 		errno = plan.write_error;
 		return -1;
 	}
@@ -76,6 +90,16 @@ int close(int fd)
 		return -1;
 	}
 	return result;
+}
+
+int linkat(int from_dir, const char *from, int to_dir, const char *to,
+	   int flags)
+{
+	if (plan.no_link) {
+		errno = ENOENT;
+		return -1;
+	}
+	return (int)syscall(SYS_linkat, from_dir, from, to_dir, to, flags);
 }
 
 int renameat(int from_dir, const char *from, int to_dir, const char *to)
@@ -362,7 +386,8 @@ static void test_replaces(void **state)
 	exists("gpupool-python3.12-4242.exit.json");
 	assert_int_equal(lstat(target, &stat), 0);
 	assert_int_equal(stat.st_size, 0);
-	assert_int_equal(num_files(false), 3);
+	/* The second report needs no other name while it is written. */
+	assert_int_equal(num_files(false), 3 + unnamed_files);
 }
 
 static void test_umask_holds(void **state)
@@ -524,6 +549,7 @@ static void test_rename_fails(void **state)
 {
 	(void)state;
 	plan.rename_error = EROFS;
+	plan.no_link = true;
 	assert_int_equal(write_sample(GP_REPORT_EXIT), -EROFS);
 	path_is("gpupool-python3.12-4242.exit.txt");
 	assert_int_equal(num_files(false), 0);
@@ -535,6 +561,9 @@ static void test_rename_fails(void **state)
 	assert_int_equal(write_sample(GP_REPORT_EXIT), -EISDIR);
 	path_is("gpupool-python3.12-4242.exit.json");
 	assert_int_equal(rmdir(path), 0);
+	/* No such name is needed. */
+	if (unnamed_files)
+		return;
 	/* Or the temporary file's, and cannot be taken away. */
 	snprintf(path, sizeof(path), "%s/.gpupool-python3.12-4242.exit.txt.tmp",
 		 dir);
@@ -543,6 +572,57 @@ static void test_rename_fails(void **state)
 	snprintf(path, sizeof(path), "%s/.gpupool-python3.12-4242.exit.txt.tmp",
 		 dir);
 	assert_int_equal(rmdir(path), 0);
+}
+
+static int die_body(void)
+{
+	plan.die = true;
+	plan.write_error = ENOSPC;
+	write_sample(GP_REPORT_EXIT);
+	return 0;
+}
+
+/* At every write of the two files: nothing is left but the first, once that
+ * is whole. */
+static void test_killed_while_it_writes(void **state)
+{
+	unsigned writes;
+
+	(void)state;
+	assert_int_equal(write_sample(GP_REPORT_EXIT), 0);
+	writes = plan.writes;
+	for (unsigned i = 0; i < writes; i++) {
+		int status;
+		pid_t pid;
+
+		num_files(true);
+		plan.after = (int)i;
+		pid = fork();
+		if (!pid)
+			_exit(die_body());
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFSIGNALED(status));
+		assert_int_equal(WTERMSIG(status), SIGKILL);
+		snprintf(path, sizeof(path),
+			 "%s/gpupool-python3.12-4242.exit.txt", dir);
+		assert_int_equal(num_files(false),
+				 !access(path, F_OK) + !unnamed_files);
+		/* The next of that name has no trouble with it. */
+		assert_int_equal(write_sample(GP_REPORT_EXIT), 0);
+		assert_int_equal(num_files(false), 2);
+	}
+}
+
+static void test_without_proc(void **state)
+{
+	(void)state;
+	plan.no_link = true;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(write_sample(GP_REPORT_EXIT), 0);
+		exists("gpupool-python3.12-4242.exit.txt");
+		exists("gpupool-python3.12-4242.exit.json");
+		assert_int_equal(num_files(false), 2);
+	}
 }
 
 /* A limit on file sizes would kill the program by SIGXFSZ. */
@@ -664,6 +744,8 @@ int main(void)
 		unit(test_write_returns_zero),
 		unit(test_close_fails),
 		unit(test_rename_fails),
+		unit(test_killed_while_it_writes),
+		unit(test_without_proc),
 		unit(test_size_limit),
 		unit(test_no_descriptors),
 		unit(test_bad_descriptor),
@@ -671,5 +753,10 @@ int main(void)
 		unit(test_would_block),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	int failed;
+
+	unnamed_files = true;
+	failed = cmocka_run_group_tests_name("unnamed", tests, NULL, NULL);
+	unnamed_files = false;
+	return failed + cmocka_run_group_tests_name("named", tests, NULL, NULL);
 }
