@@ -57,7 +57,7 @@ ALIVE = 4  # workers at a time
 DEVICES = 2
 KEEP = 20
 SIM = ('memory:%dMiB,context:4MiB,devices:%d,shared:%s'
-       ',kernel_us:%d,copy_us:%d')
+       ',kernel_us:%d,copy_us:%d%s')
 
 # What all have on, and what each draws from.
 ALWAYS = ('quiet:True,sample_bytes:64KiB,ring_size:64KiB,'
@@ -65,15 +65,27 @@ ALWAYS = ('quiet:True,sample_bytes:64KiB,ring_size:64KiB,'
 DRAWN = (
     ('cache_decay_ms:10', 'cache_decay_ms:100', 'cache_policy:keep',
      'cache_policy:none', 'cache_decay_ms:1000'),
-    ('', '', '', '', 'expandable_segments:False', 'backend:passthrough'),
+    ('', '', '', '', 'expandable_segments:False',
+     'expandable_segments:False,large_segment_size_mb:12MiB,'
+     'max_split_size_mb:16MiB', 'backend:passthrough',
+     'backend:cudaMallocAsync', 'backend:cudaMallocAsync'),
     ('', '', '', 'reuse:sync', 'free_order:reuse', 'free_barrier:never',
      'free_barrier:always'),
-    ('', '', '', 'zero_memory:True', 'check:True',
+    ('', '', '', '', 'zero_memory:True', 'poison_free:True',
+     'guard_bytes:512', 'guard_bytes:4KiB,poison_free:True,zero_memory:True'),
+    ('', '', '', 'check:True',
      'garbage_collection_threshold:0.3', 'growth_factor:1.5',
      'roundup_power2_divisions:4', 'ring_events:False'),
     ('stacks:sample', 'stacks:sample', 'stacks:all', 'stacks:oom'),
-    ('', '', 'reserve_floor:10MiB', 'host_limit:64MiB', 'overlap_slack:off'),
+    ('', '', 'reserve_floor:10MiB', 'host_limit:64MiB', 'overlap_slack:off',
+     'virtualize:False', 'count_context:False',
+     'per_process_memory_fraction:0.4'),
 )
+# Of the one that lives throughout.
+LONG_LIVED = ('', '', '', 'expandable_segments:False',
+              'guard_bytes:512,poison_free:True', 'backend:cudaMallocAsync')
+# What the simulated driver lacks, and how the worker hears of it.
+LACKS = ('', '', '', '', ',vmm:0', ',peer:0')
 LIMITS = (0, 0, 0, 120, 64)  # MiB
 
 # Said on stderr in the course of things.
@@ -81,7 +93,9 @@ KNOWN = re.compile(
     rb'gpupool: (no pool for device \d \(Cannot allocate memory\); '
     rb'allocations go to the driver|memory inside a segment cannot be shared '
     rb'with other processes; expandable_segments:True allows it|memory of '
-    rb'process \d+ cannot be opened: .*)$')
+    rb'process \d+ cannot be opened: .*|with backend:cudaMallocAsync memory '
+    rb'cannot be shared with other processes; .*|gpupool_torch_alloc: no \d+ '
+    rb'bytes on device \d \(CUDA error 2\); .*)$')
 
 
 class Failure(Exception):
@@ -108,9 +122,11 @@ class Worker:
         chosen = [draw(options) for options in DRAWN]
         limit = draw(LIMITS)
         times = draw(((0, 0), (0, 0), (30, 5)))
-        if not self.number:  # the long-lived one: all features, no limit
-            chosen, limit = ['cache_decay_ms:50', 'stacks:sample'], 0
-            times = 0, 0
+        lacks = draw(LACKS)
+        trace = draw(('', '', '', self.soak.path('reports/trace-%p')))
+        if not self.number:  # no limit
+            chosen = ['cache_decay_ms:50', 'stacks:sample', draw(LONG_LIVED)]
+            limit, times, lacks, trace = 0, (0, 0), '', ''
         if limit:
             chosen.append('memory_limit:%dMiB' % limit)
         if 'free_order:reuse' in chosen or 'free_barrier:never' in chosen:
@@ -118,8 +134,13 @@ class Worker:
         else:
             barrier = '1'
         conf = ','.join([ALWAYS] + [c for c in chosen if c])
-        return conf, times, {'SOAK_LIMIT_MIB': str(limit),
-                             'SOAK_BARRIER': barrier}
+        if 'count_context:False' in chosen:
+            limit = 0  # it cannot be seen from outside
+        return conf, times + (lacks,), {
+            'SOAK_LIMIT_MIB': str(limit), 'SOAK_BARRIER': barrier,
+            'SOAK_PEERS': str(int('peer' not in lacks)),
+            'SOAK_VIRTUAL': str(int('vmm' not in lacks)),
+            'GPUPOOL_TRACE': trace}
 
     def start(self):
         self.conf, times, more = self.settings()
@@ -268,7 +289,7 @@ class Soak:
                 if 'gpupool' in n or 'gpusim' in n}
 
     def env(self, conf, times, **more):
-        sim = SIM % (256, DEVICES, self.path('share'), times[0], times[1])
+        sim = SIM % ((256, DEVICES, self.path('share')) + times)
         return self.build.env(
             preload=not self.plain, sim=sim,
             conf='%s,report_dir:%s' % (conf, self.reports),
@@ -438,7 +459,7 @@ class Soak:
         much of others'."""
         last = harness.run(
             [os.path.join(self.build.path, 'examples', 'churn'), '--ops', '9'],
-            self.env(ALWAYS, (0, 0)), cwd=self.dir)
+            self.env(ALWAYS, (0, 0, '')), cwd=self.dir)
         if last.status:
             yield 'the last one: %s' % last
         try:

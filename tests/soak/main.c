@@ -10,6 +10,8 @@
  *
  *   SOAK_DEVICES, SOAK_LIMIT_MIB   of the simulator; of the settings
  *   SOAK_BARRIER=0                 frees do not wait for copies
+ *   SOAK_PEERS=0, SOAK_VIRTUAL=0   devices do not reach each other; have no
+ *                                  virtual memory
  *   SOAK_ENDS=1                    it does not always end in good order
  *   SOAK_ONLY=alloc,free           only these operations
  *   SOAK_ABORT=1                   what is wrong ends it by abort()
@@ -145,6 +147,8 @@ int main(int argc, char **argv)
 	soak.devices = number("SOAK_DEVICES", 1);
 	soak.limit_mib = number("SOAK_LIMIT_MIB", 0);
 	soak.barrier = number("SOAK_BARRIER", 1);
+	soak.peers = number("SOAK_PEERS", 1);
+	soak.virtual = number("SOAK_VIRTUAL", 1);
 	choose_operations(getenv("SOAK_ONLY"));
 	open_board(argv[1]);
 	t.rng = mix(mix(soak.seed, soak.incarnation), 0);

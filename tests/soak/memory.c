@@ -124,6 +124,27 @@ void op_pitch(struct thread *t)
 	GOOD(t, cuMemFree(p));
 }
 
+/* It is no mapping of the program's. */
+static void past_mapping(struct thread *t, CUdeviceptr at)
+{
+	const CUmemAccessDesc none = {
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE,
+			     .id = t->lane->device},
+	};
+	CUdeviceptr page = at & ~(CUdeviceptr)(2 * MIB - 1);
+	CUmemGenericAllocationHandle handle;
+	CUresult rc = cuMemRetainAllocationHandle(&handle, (void *)at);
+
+	if (rc != CUDA_ERROR_INVALID_VALUE)
+		wrong(t, "a handle of plain memory: %d", (int)rc);
+	rc = cuMemSetAccess(page, 2 * MIB, &none, 1);
+	if (rc != CUDA_ERROR_INVALID_VALUE && got(t, rc, "cuMemSetAccess"))
+		wrong(t, "access to plain memory: %d", (int)rc);
+	rc = cuMemUnmap(page, 2 * MIB);
+	if (rc != CUDA_ERROR_INVALID_VALUE)
+		wrong(t, "unmap of plain memory: %d", (int)rc);
+}
+
 /* What must be refused, and do no harm. */
 void op_past(struct thread *t)
 {
@@ -142,11 +163,13 @@ void op_past(struct thread *t)
 	rc = cuMemFree(16);
 	if (rc != CUDA_ERROR_INVALID_VALUE)
 		wrong(t, "free of 16: %d", (int)rc);
+	past_mapping(t, (*b)->at);
 }
 
 void op_query(struct thread *t)
 {
 	struct block **b = draw_block(t);
+	unsigned long long id = 0;
 	CUcontext context = NULL;
 	CUdeviceptr base = 0;
 	size_t size = 0;
@@ -167,6 +190,11 @@ void op_query(struct thread *t)
 	if (context != t->lane->context || device != t->lane->device)
 		wrong(t, "context %p on %d, not %p on %d", (void *)context,
 		      device, (void *)t->lane->context, t->lane->device);
+	GOOD(t, cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+				      (*b)->at));
+	if (!id || ((*b)->id && id != (*b)->id))
+		wrong(t, "buffer %llu became %llu", (*b)->id, id);
+	(*b)->id = id;
 }
 
 /* Under a limit: what the simulated card itself says. One look is none: the
@@ -302,19 +330,38 @@ void op_barrier(struct thread *t)
 			      t->pinned[i]);
 }
 
+/* Another device may reach the pool, or no more. */
+static void change_access(struct thread *t, CUmemoryPool pool)
+{
+	int other = soak.lanes[below(t, soak.num_lanes)].device;
+	CUmemAccessDesc desc = {
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = other},
+		.flags = below(t, 2) ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+				     : CU_MEM_ACCESS_FLAGS_PROT_NONE,
+	};
+
+	if (soak.peers && other != t->lane->device)
+		GOOD(t, cuMemPoolSetAccess(pool, &desc, 1));
+}
+
 void op_pool(struct thread *t)
 {
 	CUmemoryPool pool;
+	cuuint64_t keep;
 
 	GOOD(t, cuDeviceGetDefaultMemPool(&pool, t->lane->device));
-	if (below(t, 2)) {
+	switch (below(t, 3)) {
+	case 0:
 		GOOD(t, cuMemPoolTrimTo(pool, 0));
-	} else {
-		cuuint64_t keep = below(t, 2) ? 0 : below(t, 64 * MIB);
-
+		break;
+	case 1:
+		keep = below(t, 2) ? 0 : below(t, 64 * MIB);
 		GOOD(t, cuMemPoolSetAttribute(pool,
 					      CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
 					      &keep));
+		break;
+	default:
+		change_access(t, pool);
 	}
 }
 
@@ -358,7 +405,7 @@ void op_virtual(struct thread *t)
 	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
 	prop.location.id = t->lane->device;
 	desc.location = prop.location;
-	if (!GOT(t, cuMemCreate(&handle, bytes, &prop, 0)))
+	if (!soak.virtual || !GOT(t, cuMemCreate(&handle, bytes, &prop, 0)))
 		return;
 	if (GOT(t, cuMemAddressReserve(&at, bytes, 0, 0, 0))) {
 		if (GOT(t, cuMemMap(at, bytes, 0, handle, 0))) {

@@ -205,6 +205,29 @@ void op_library(struct thread *t)
 	}
 }
 
+/* As PyTorch calls it: the free waits for nothing, and work on the memory may
+ * go on. */
+void op_door(struct thread *t)
+{
+	CUstream s = any_stream(t);
+	size_t bytes = draw_size(t);
+	uint32_t word = (uint32_t)next_random(&t->rng);
+	int device = t->lane->device;
+	void *p;
+
+	if (!gpupool_loaded())
+		return;
+	p = gpupool_torch_alloc((ssize_t)bytes, device, s);
+	if (!p)
+		return;
+	GOOD(t, cuMemsetD32Async((CUdeviceptr)p, word, bytes / 4, s));
+	if (below(t, 2))
+		verify_bytes(t, (CUdeviceptr)p, bytes, word, s);
+	if (below(t, 2))
+		GOOD(t, cuMemsetD32Async((CUdeviceptr)p, ~word, bytes / 4, s));
+	gpupool_torch_free(p, (ssize_t)bytes, device, s);
+}
+
 /* The driver has no memory, once. */
 void op_fault(struct thread *t)
 {

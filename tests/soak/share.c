@@ -4,6 +4,27 @@
 
 #include "tests/soak/soak.h"
 
+/* Copies need no access. */
+static void change_peer(struct thread *t, const struct lane *other)
+{
+	CUresult rc;
+
+	switch (soak.peers ? below(t, 4) : 3) {
+	case 0:
+		rc = cuCtxEnablePeerAccess(other->context, 0);
+		if (rc != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
+			got(t, rc, "cuCtxEnablePeerAccess");
+		break;
+	case 1:
+		rc = cuCtxDisablePeerAccess(other->context);
+		if (rc != CUDA_ERROR_PEER_ACCESS_NOT_ENABLED)
+			good(t, rc, "cuCtxDisablePeerAccess");
+		break;
+	default:
+		break;
+	}
+}
+
 /* A block of another device's lane, copied here; it stays that lane's. */
 void op_peer(struct thread *t)
 {
@@ -11,15 +32,10 @@ void op_peer(struct thread *t)
 	struct block **place = &other->shared[below(t, SHARED)];
 	struct block **to = draw_block(t), *from;
 	CUstream s = t->streams[0];
-	CUresult rc;
 
 	if (!to || (*to)->fixed || other->device == t->lane->device)
 		return;
-	if (below(t, 2)) {
-		rc = cuCtxEnablePeerAccess(other->context, 0);
-		if (rc != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
-			got(t, rc, "cuCtxEnablePeerAccess");
-	}
+	change_peer(t, other);
 	from = __atomic_exchange_n(place, NULL, __ATOMIC_ACQ_REL);
 	if (!from)
 		return;
@@ -27,8 +43,13 @@ void op_peer(struct thread *t)
 	    (*to)->kind == PLAIN) {
 		order(t, *to, s);
 		GOOD(t, cuStreamWaitEvent(s, from->event, 0));
-		GOOD(t, cuMemcpyPeerAsync((*to)->at, t->lane->context, from->at,
-					  other->context, (*to)->bytes, s));
+		if (below(t, 2))
+			GOOD(t, cuMemcpyPeerAsync((*to)->at, t->lane->context,
+						  from->at, other->context,
+						  (*to)->bytes, s));
+		else
+			GOOD(t, cuMemcpyAsync((*to)->at, from->at, (*to)->bytes,
+					      s));
 		(*to)->word = from->word;
 		GOOD(t, cuStreamSynchronize(s));
 	}

@@ -32,7 +32,8 @@ enum kind { PLAIN, ASYNC, MANAGED };
 /* Memory that holds one word throughout. */
 struct block {
 	CUdeviceptr at;
-	size_t bytes; /* a multiple of 4 */
+	size_t bytes;          /* a multiple of 4 */
+	unsigned long long id; /* the driver's for it; 0: not asked yet */
 	uint32_t word;
 	enum kind kind;
 	CUmemoryPool pool; /* of its own; NULL: the device's */
@@ -76,7 +77,8 @@ struct soak {
 	unsigned worker, threads, rounds, devices, limit_mib, quiet_ends;
 	uint64_t seed, incarnation;
 	bool ends; /* atomic: what calls say is not to be relied on any more */
-	bool barrier; /* frees show the host what was copied */
+	bool barrier;        /* frees show the host what was copied */
+	bool peers, virtual; /* the simulator has them */
 	struct board_worker *board;
 	const struct board *all;
 	struct lane lanes[MAX_LANES];
@@ -194,6 +196,7 @@ void drop_shared(struct lane *lane);
 	X(fork, 1)    \
 	X(signal, 1)  \
 	X(library, 2) \
+	X(door, 3)    \
 	X(fault, 1)
 
 enum op {
