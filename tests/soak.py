@@ -114,7 +114,7 @@ class Worker:
         self.killed = False
         self.conf = ''
         self.rounds = []
-        self.seen = {}  # thread: (ops, when)
+        self.seen = {}  # (process, thread, its steps): since when
         self.stopped = False
 
     def settings(self):
@@ -201,14 +201,16 @@ class Worker:
         if self.stopped:
             self.seen = {}
             return
+        self.watch(now)
+
+    def watch(self, now):
+        """Threads that were busy throughout have made a step."""
+        before, self.seen = self.seen, {}
         for number in self.number, self.number + WORKERS // 2:
-            for thread, ops in self.soak.busy(number):
-                key = number, thread
-                before, since = self.seen.get(key, (None, now))
-                if before != ops:
-                    since = now
-                self.seen[key] = ops, since
-                if now - since > HUNG_S:
+            for pid, thread, ops in self.soak.busy(number):
+                key = pid, thread, ops
+                self.seen[key] = before.get(key, now)
+                if now - self.seen[key] > HUNG_S:
                     raise Failure('worker %d.%d (%s): thread %d makes no step'
                                   '\n%s' % (number, self.incarnation - 1,
                                             self.conf, thread,
@@ -302,14 +304,15 @@ class Soak:
                                   HEAD.size + number * WORKER_BYTES)
 
     def busy(self, number):
-        """[(thread, steps)] of the threads that should get on."""
+        """[(process, thread, steps)] of the threads that should get on."""
         pid = self.board_worker(number)[0]
         if not pid or not gpupool_file.start_of(pid):
             return []
         at = HEAD.size + number * WORKER_BYTES + WORKER.size
         found = [THREAD.unpack_from(self.board, at + i * THREAD.size)
                  for i in range(THREADS)]
-        return [(i, ops) for i, (ops, busy, _, _) in enumerate(found) if busy]
+        return [(pid, i, ops)
+                for i, (ops, busy, _, _) in enumerate(found) if busy]
 
     def stacks(self, number):
         """All threads' stacks, where there is a debugger."""

@@ -39,5 +39,31 @@ class Judge(unittest.TestCase):
                 self.assertIn(list(last)[0].partition('_')[0], problem)
 
 
+class Watch(unittest.TestCase):
+    """Which threads are taken to hang."""
+
+    def test_steps(self):
+        class Fake:
+            now = []
+
+            def busy(self, number):
+                return self.now if number == 1 else []
+
+            def stacks(self, number):
+                return ''
+
+        fake = Fake()
+        worker = soak.Worker(fake, 1, 0)
+        for when, busy in ((0, [(70, 0, 3), (70, 1, 5)]),
+                           (1, [(70, 1, 6)]),  # 0 waits for it
+                           (200, [(70, 0, 3), (70, 1, 7)]),
+                           (399, [(71, 0, 3), (71, 1, 7)]),
+                           (400, [(71, 0, 3), (71, 1, 8)])):
+            fake.now = busy
+            worker.watch(when)
+        with self.assertRaisesRegex(soak.Failure, 'thread 0 makes no step'):
+            worker.watch(399 + soak.HUNG_S + 1)
+
+
 if __name__ == '__main__':
     unittest.main()
