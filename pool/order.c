@@ -351,6 +351,19 @@ static int wait_for(struct gp_order *order, const struct gp_stream *stream,
 	return 0;
 }
 
+int gp_order_mark_from(struct gp_order *order, uint64_t number,
+		       struct gp_mark **mark)
+{
+	int rc = 0;
+
+	*mark = gp_marks_from(&order->marks, number);
+	if (!*mark) {
+		rc = gp_order_mark(order);
+		*mark = gp_marks_from(&order->marks, number);
+	}
+	return rc;
+}
+
 int gp_order_follow_newest(struct gp_order *order, struct gp_stream *stream)
 {
 	uint64_t made;
@@ -363,8 +376,9 @@ int gp_order_follow_newest(struct gp_order *order, struct gp_stream *stream)
 	if (rc || stream->joined >= made)
 		return rc;
 	if (__atomic_load_n(&order->done, __ATOMIC_ACQUIRE) < made) {
-		mark = gp_marks_from(&order->marks, made);
-		rc = mark ? wait_for(order, stream, mark) : -EIO;
+		rc = gp_order_mark_from(order, made, &mark);
+		if (!rc && mark)
+			rc = wait_for(order, stream, mark);
 	}
 	if (!rc)
 		__atomic_store_n(&stream->joined, made, __ATOMIC_RELEASE);
@@ -383,15 +397,11 @@ static int join(struct gp_order *order, const struct gp_stream *stream,
 	if (stream->joined >= need)
 		return 0;
 	if (__atomic_load_n(&order->done, __ATOMIC_ACQUIRE) < need) {
-		mark = gp_marks_from(&order->marks, need);
+		rc = gp_order_mark_from(order, need, &mark);
+		if (rc)
+			return rc;
 		if (!GP_HOLDS(JOIN_ENOUGH) && order->marks.count)
 			mark = gp_marks_at(&order->marks, 0);
-		if (!mark) { /* the one that was needed could not be made */
-			rc = gp_order_mark(order);
-			if (rc)
-				return rc;
-			mark = gp_marks_from(&order->marks, need);
-		}
 		if (mark && GP_HOLDS(JOIN_WAITS)) {
 			rc = wait_for(order, stream, mark);
 			if (rc)

@@ -150,12 +150,12 @@ static int follow(struct gp_order *order, uint64_t stamp)
 		rc = gp_order_mark(order);
 	if (rc || gp_order_idle(order, stamp))
 		return rc;
-	mark = gp_marks_from(&order->marks, stamp);
+	rc = gp_order_mark_from(order, stamp, &mark);
 	for (struct gp_part *p = mark ? mark->parts : NULL; p && !rc;
 	     p = p->next)
 		rc = driver->streams->wait(driver->dev, order->reader,
 					   p->event->id);
-	return mark ? rc : -EIO;
+	return rc;
 }
 
 int gp_order_read(struct gp_order *order, uint64_t stamp, uint64_t va,

@@ -42,6 +42,12 @@ int gp_order_join(struct gp_order *order, struct gp_stream *stream,
  * is held. */
 void gp_order_wait_instead(struct gp_order *order);
 
+/* The oldest mark that covers `number`; NULL: nothing is in any stream. It is
+ * made anew where it could not be made, or where a wait for the whole context
+ * is under way in its stead. Under the lock. */
+int gp_order_mark_from(struct gp_order *order, uint64_t number,
+		       struct gp_mark **mark);
+
 /* The stream waits, on the device, for the newest mark. Under the lock. */
 int gp_order_follow_newest(struct gp_order *order, struct gp_stream *stream);
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "pool/order.h"
+#include "pool/order_impl.h"
 #include "tests/support/order_model.h"
 #include "tests/support/order_random.h"
 
@@ -389,6 +389,47 @@ static void test_every_clause_is_needed(void **state)
 }
 #endif
 
+static struct {
+	struct fixture f;
+	struct gp_driver_ops ops;
+	int (*sync)(void *dev);
+	uint64_t stream;
+	int rc;
+} meanwhile;
+
+static int follow_and_sync(void *dev)
+{
+	struct gp_order *order = &meanwhile.f.order;
+	struct gp_slot *slot = gp_order_slot(order, meanwhile.stream);
+
+	gp_lock(&order->lock);
+	meanwhile.rc = gp_order_follow_newest(order, slot->stream);
+	gp_unlock(&order->lock);
+	return meanwhile.sync(dev);
+}
+
+/* The wait has taken the number of a mark that it makes needless, but is not
+ * over: who wants to be behind it has to make one. */
+static void test_behind_a_wait_that_goes_on(void **state)
+{
+	struct fixture *f = &meanwhile.f;
+
+	(void)state;
+	set_up(f);
+	meanwhile.ops = *f->driver.ops;
+	meanwhile.sync = meanwhile.ops.sync;
+	meanwhile.ops.sync = follow_and_sync;
+	f->driver.ops = &meanwhile.ops;
+	meanwhile.stream = om_stream(f->om, false);
+	submit(f, om_stream(f->om, false), 0, 1);
+	free_full(f);
+	meanwhile.rc = -1;
+	assert_int_equal(gp_order_sync_context(&f->order), 0);
+	assert_int_equal(meanwhile.rc, 0);
+	assert_int_equal(f->order.counters.stream_waits, 1);
+	tear_down(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -399,6 +440,7 @@ int main(void)
 		cmocka_unit_test(test_own_callers_order_at_reissue),
 		cmocka_unit_test(test_sync_makes_idle),
 		cmocka_unit_test(test_wait_makes_idle),
+		cmocka_unit_test(test_behind_a_wait_that_goes_on),
 		cmocka_unit_test(test_destroyed_stream_is_kept),
 		cmocka_unit_test(test_sync_mode_waits),
 		cmocka_unit_test(test_giving_up_keeps_blocks_back),
