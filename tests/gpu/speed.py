@@ -17,12 +17,13 @@ PYTHON = sys.executable
 UNCACHED = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 
 # Timed steps of a run: enough for its median, within the time for all runs.
-STEPS = {"transformer": 40, "mlp": 60, "resnet50": 20, "gpt2": 20,
+STEPS = {"transformer": 80, "mlp": 100, "resnet50": 30, "gpt2": 30,
          "prefetch": 80}
 # Its part of the time, roughly: what a turn of it takes.
 WEIGHT = {"transformer": 7, "mlp": 5, "resnet50": 8, "gpt2": 9}
-# Steps ahead of the timed ones, in which the pool reaches its size.
-WARM = {"resnet50": 8, "gpt2": 8}
+# Steps whose shapes come again and again; as many go ahead of the timed ones,
+# and the pool reaches its size.
+SHAPES = {"resnet50": 10, "gpt2": 10}
 # Plain PyTorch without its cache is slow, and not what we compare with.
 UNCACHED_TURNS = 3
 # No more processes are started above this part of the card's memory; the one
@@ -55,8 +56,9 @@ def ready_in_turn(bench, name, variants, share):
 
 def worker_command(bench, name):
     steps = bench.args.steps or STEPS.get(name, 40)
+    shapes = str(SHAPES.get(name, 20))
     command = [PYTHON, os.path.join(machine.HERE, "worker.py"), name,
-               "--steps", str(steps), "--warm", str(WARM.get(name, 10))]
+               "--steps", str(steps), "--shapes", shapes, "--warm", shapes]
     return command + (["--deterministic"] if bench.args.deterministic else [])
 
 

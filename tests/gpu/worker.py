@@ -21,7 +21,10 @@ import time
 
 
 def add_options(parser):
-    parser.add_argument("--warm", type=int, default=10,
+    parser.add_argument("--shapes", type=int, default=20, metavar="N",
+                        help="the shapes of N steps come again and again "
+                        "(default %(default)s)")
+    parser.add_argument("--warm", type=int, default=20,
                         help="steps of `warm` (default %(default)s)")
     parser.add_argument("--settle", type=int, default=3, help="further steps "
                         "ahead of the timed ones (default %(default)s)")
@@ -115,6 +118,9 @@ def main():
     task.prime(args.seed)
 
     def step(index):
+        # A shape that PyTorch's libraries meet for the first time costs them
+        # up to 90 ms: so let the timed steps meet none.
+        task.draw.seed(args.seed * 1000 + index % args.shapes)
         loss = task.step(index)
         if device.type == "cuda":
             torch.cuda.synchronize()
