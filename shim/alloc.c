@@ -108,11 +108,18 @@ static cold enum gp_served alloc_failed(const struct gp_context *context,
 /* Something is special. False: the driver is to answer. */
 static cold bool may_alloc(void)
 {
+	const struct gp_context *context;
+
 	if (!gp_active())
 		return false;
 	if (gp_special() & GP_SPECIAL_LOADS)
 		gp_libraries_look_again();
-	return !gp_capture_any();
+	if (gp_capture_any())
+		return false;
+	if (!(gp_special() & GP_SPECIAL_FAULT))
+		return true;
+	context = gp_context_current();
+	return context && gp_context_probe(context) == CUDA_SUCCESS;
 }
 
 /* Something is special, and the pool served. */
@@ -184,12 +191,16 @@ enum gp_served gp_serve_pitch(CUdeviceptr *address, size_t *pitch, size_t width,
 /* ---- frees ------------------------------------------------------------------ */
 
 /* A stream captures: the real cuMemFree would be refused in most modes, and
- * invalidate the capture. Ask the driver with a call of the same class. */
-static CUresult free_allowed(const struct gp_pool *pool)
+ * invalidate the capture. Or there was a fault, and all is refused. Ask the
+ * driver with a call of the same class. */
+static CUresult free_allowed(const struct gp_pool *pool, unsigned special)
 {
-	const struct gp_context *context = gp_context_of_pool(pool);
+	const struct gp_context *context;
 
-	return context ? gp_context_capture_probe(context) : CUDA_SUCCESS;
+	if (!(special & GP_SPECIAL_FAULT) && !gp_capture_any())
+		return CUDA_SUCCESS;
+	context = gp_context_of_pool(pool);
+	return context ? gp_context_probe(context) : CUDA_SUCCESS;
 }
 
 static inline CUresult free_result(int error)
@@ -228,12 +239,11 @@ static cold CUresult free_specially(struct gp_pool *pool, uint64_t address,
 				    const void *caller)
 {
 	unsigned special = gp_special();
-	CUresult rc = CUDA_SUCCESS;
+	CUresult rc;
 
 	if (special & GP_SPECIAL_LOADS)
 		gp_libraries_look_again();
-	if (gp_capture_any())
-		rc = free_allowed(pool);
+	rc = free_allowed(pool, special);
 	if (rc != CUDA_SUCCESS)
 		return rc;
 	trace_free(pool, address);
@@ -254,13 +264,9 @@ enum gp_served gp_serve_free(CUdeviceptr address, const void *caller,
 {
 	struct gp_pool *pool = gp_pool_of(address);
 	unsigned special = gp_special();
-	CUcontext current = NULL;
 
+	/* No context need be current (measured, driver 580). */
 	if (!pool || (special & GP_SPECIAL_PHASE))
-		return GP_FORWARD;
-	/* Without a context the driver's answer comes before any look at the
-	 * address. */
-	if (gp_real()->cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current)
 		return GP_FORWARD;
 	*rc = special ? free_specially(pool, address, caller)
 		      : free_result(pool_free(pool, address, caller));
@@ -419,12 +425,19 @@ static CUresult free_async(free_async_fn *real, CUdeviceptr address,
 	bool known;
 	CUresult rc;
 
-	if (pool && gp_running())
-		return free_in_order(pool, address);
+	/* Of what no graph allocated a stream that captures frees nothing: the
+	 * driver says so. While others capture this is forbidden where cuMemFree
+	 * is (measured, driver 580). */
+	if (pool && gp_running() &&
+	    !gp_capture_of(stream ? stream : gp_work_rows[id].default_stream)) {
+		rc = gp_special() ? free_allowed(pool, gp_special())
+				  : CUDA_SUCCESS;
+		return rc == CUDA_SUCCESS ? free_in_order(pool, address) : rc;
+	}
 	known = gp_take_out(address, &entry);
 	slot = gp_work_submit(stream, gp_work_rows[id].default_stream);
 	rc = real(address, stream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	gp_take_freed(known, address, &entry, rc);
 	return rc;
 }

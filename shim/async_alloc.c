@@ -17,16 +17,6 @@ static uint64_t up(uint64_t bytes, uint64_t unit)
 	return (bytes + unit - 1) / unit * unit;
 }
 
-static bool captures(CUstream stream)
-{
-	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-
-	/* It fails for the legacy stream while another captures. */
-	return gp_capture_any() && (gp_real()->cuStreamIsCapturing(
-					    stream, &status) != CUDA_SUCCESS ||
-				    status != CU_STREAM_CAPTURE_STATUS_NONE);
-}
-
 static bool current_one(struct gp_async *async)
 {
 	const struct gp_real *real = gp_real();
@@ -142,7 +132,7 @@ bool gp_async_begin(struct gp_async *async, CUmemoryPool pool, uint64_t bytes,
 	async->counted = whose(async);
 	if (!async->counted)
 		return true;
-	async->captured = captures(stream);
+	async->captured = gp_capture_of(stream);
 	if (async->captured)
 		return gp_graph_memory(async->device, bytes, call);
 	if (!gp_device_capped(async->device))

@@ -162,6 +162,16 @@ bool gp_capture_in(CUcontext context)
 	return found;
 }
 
+bool gp_capture_of(CUstream stream)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+	/* It fails for the legacy stream while another captures. */
+	return gp_capture_any() && (gp_real()->cuStreamIsCapturing(
+					    stream, &status) != CUDA_SUCCESS ||
+				    status != CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
 void gp_capture_forget(CUcontext context)
 {
 	pthread_mutex_lock(&lock);

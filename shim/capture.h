@@ -22,6 +22,10 @@ static inline bool gp_capture_any(void)
 /* True while a stream of `context` captures. Thread-safe. */
 bool gp_capture_in(CUcontext context);
 
+/* Does the stream capture, as far as is known? As the driver takes it: NULL is
+ * the legacy one. Thread-safe. */
+bool gp_capture_of(CUstream stream);
+
 /* Around a wait for all of `context`, which would end a capture. False: one is
  * under way; do not wait, nor call end. Between the two none begins: who would
  * begin one waits. Thread-safe. */

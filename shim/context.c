@@ -392,14 +392,16 @@ bool gp_context_was_created(CUcontext handle)
 	return was;
 }
 
-CUresult gp_context_capture_probe(const struct gp_context *context)
+CUresult gp_context_probe(const struct gp_context *context)
 {
 	CUresult rc;
 
 	if (!context->probe)
 		return CUDA_SUCCESS;
 	rc = gp_real()->cuEventQuery(context->probe);
-	return rc == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : rc;
+	return rc == CUDA_ERROR_NOT_READY || rc == CUDA_ERROR_INVALID_CONTEXT
+		       ? CUDA_SUCCESS
+		       : rc;
 }
 
 size_t gp_context_borrow(struct gp_context *list[GP_MAX_CONTEXTS])

@@ -16,7 +16,7 @@ struct gp_context {
 	bool primary;
 	bool ours; /* false: unknown kind (green, another library's): no pool */
 	uint64_t free_bytes; /* of the device when last asked; atomic */
-	CUevent probe; /* never recorded; asks the driver about captures */
+	CUevent probe; /* never recorded; see gp_context_probe() */
 	/* The pools go when the program destroys the context, under the lock of
 	 * the contexts and with nobody at them: whoever is no thread of the
 	 * program comes by gp_context_each(). */
@@ -96,9 +96,10 @@ void gp_context_leaves(CUcontext handle, CUdevice device);
 void gp_context_stays(CUcontext handle, CUdevice device);
 
 /* Ask the driver whether a call such as cuMemFree is allowed on this thread
- * now; where it is not, the driver answers 900 and invalidates the capture, as
- * it does for the real call. CUDA_SUCCESS when allowed. */
-CUresult gp_context_capture_probe(const struct gp_context *context);
+ * now. Where a capture forbids it, the driver answers 900 and invalidates the
+ * capture, as it does for the real call; after a fault it answers that, as it
+ * does to all calls. CUDA_SUCCESS when allowed. */
+CUresult gp_context_probe(const struct gp_context *context);
 
 /* A submission to the legacy stream on this thread, in whatever context, can
  * only concern the pool of the one that was current there a moment ago: there

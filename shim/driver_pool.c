@@ -180,7 +180,7 @@ CUresult gp_driver_pool_free(CUdeviceptr address,
 	if (real->cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current)
 		return real->cuMemFree_v2(address); /* the driver's answer */
 	if (gp_capture_any()) {
-		rc = gp_context_capture_probe(pool->context);
+		rc = gp_context_probe(pool->context);
 		if (rc != CUDA_SUCCESS)
 			return rc;
 	}

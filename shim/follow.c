@@ -212,13 +212,13 @@ void gp_follow_end(struct gp_work *work, const struct gp_work_row *row,
 	switch (row->class) {
 	case GP_WORK_EVENT_RECORD:
 		gp_follow_recorded(work, rc);
-		gp_work_submitted(work->slot);
+		gp_work_submitted(work->slot, CUDA_SUCCESS);
 		break;
 	case GP_WORK_SYNC_SET:
-		gp_work_submitted(work->slot);
+		gp_work_submitted(work->slot, CUDA_SUCCESS);
 		break;
 	case GP_WORK_SYNC_COPY:
-		gp_work_submitted(work->slot);
+		gp_work_submitted(work->slot, CUDA_SUCCESS);
 		gp_follow_wait_ended(work, row, rc);
 		break;
 	case GP_WORK_STREAM_WAIT:

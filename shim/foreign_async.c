@@ -32,7 +32,7 @@ static CUresult allocate(alloc_fn *real, CUdeviceptr *address, size_t bytes,
 	rc = real(address, bytes, stream);
 	if (gp_room_made(rc))
 		rc = real(address, bytes, stream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return gp_async_end(&async, rc, rc == CUDA_SUCCESS ? *address : 0);
 }
 
@@ -51,7 +51,7 @@ static CUresult allocate_from(alloc_from_fn *real, CUdeviceptr *address,
 	rc = real(address, bytes, pool, stream);
 	if (gp_room_made(rc))
 		rc = real(address, bytes, pool, stream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return gp_async_end(&async, rc, rc == CUDA_SUCCESS ? *address : 0);
 }
 

@@ -83,8 +83,8 @@ CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
 	struct gp_foreign last;
 	CUresult rc;
 
-	if (gp_is_our_memory(address, bytes))
-		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_is_our_memory(address, bytes)) /* as over plain memory */
+		return CUDA_ERROR_NOT_SUPPORTED;
 	counted = gp_running() && gp_foreign_ref(handle);
 	rc = real->cuMemMap(address, bytes, offset, handle, flags);
 	if (gp_room_made(rc))

@@ -288,7 +288,7 @@ static CUresult open_ours(CUdeviceptr *address, const CUipcMemHandle *handle,
 	CUdevice device;
 	CUresult rc;
 
-	if (!address || flags & ~(unsigned)CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
+	if (!address || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
 		return CUDA_ERROR_INVALID_VALUE;
 	rc = real->cuCtxGetCurrent(&context);
 	if (rc == CUDA_SUCCESS)

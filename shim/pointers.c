@@ -206,12 +206,27 @@ CUresult cuPointerGetAttributes(unsigned number,
 	CUresult rc = gp_real()->cuPointerGetAttributes(
 		number, attributes, data, whose == DEAD ? NOBODYS : address);
 
-	if (whose != LIVE || rc != CUDA_SUCCESS)
+	if (whose == OTHERS || rc != CUDA_SUCCESS)
 		return rc;
-	for (unsigned i = 0; i < number; i++)
-		if (data[i] && is_told_by_us(attributes[i]))
+	for (unsigned i = 0; i < number; i++) {
+		if (!data[i])
+			continue;
+		if (whose == LIVE && is_told_by_us(attributes[i]))
 			tell(attributes[i], data[i], &range);
+		/* What is nobody's it takes for the host's. */
+		if (whose == DEAD &&
+		    attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER)
+			put_word(data[i], address);
+	}
 	return rc;
+}
+
+/* It takes virtual memory for the host's. */
+CUresult cuMemHostGetFlags(unsigned *flags, void *p)
+{
+	if (gp_is_our_memory((uintptr_t)p, 1))
+		return CUDA_ERROR_INVALID_VALUE;
+	return gp_real()->cuMemHostGetFlags(flags, p);
 }
 
 /* ---- synchronous copies ------------------------------------------------------------ */
@@ -267,8 +282,9 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
 	if (whose == LIVE && range.pool && value &&
 	    attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && has_context())
 		return set_sync(address, &range, *(const unsigned *)value != 0);
+	/* Of virtual memory it would say 801. */
 	return gp_real()->cuPointerSetAttribute(
-		value, attribute, whose == DEAD ? NOBODYS : address);
+		value, attribute, whose == OTHERS ? address : NOBODYS);
 }
 
 /* ---- the block's bytes, for other devices ------------------------------------------ */

@@ -16,6 +16,8 @@ enum gp_special {
 	GP_SPECIAL_UNKNOWN = 16,  /* nor all of it known */
 	GP_SPECIAL_CHECK = 32,    /* the option `check` */
 	GP_SPECIAL_TRACE = 64,    /* a trace is written */
+	GP_SPECIAL_FAULT = 128,   /* a context may have had a fault, which is
+				     the answer to all of its calls */
 };
 
 /* Synchronization: atomic. At first gpupool does not run, and watches nothing. */

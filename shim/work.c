@@ -41,6 +41,29 @@ void gp_work_enter(struct gp_work *work, enum gp_work_id id, CUstream stream,
 	gp_follow_begin(work, row);
 }
 
+void gp_work_failed(CUresult rc)
+{
+	switch ((int)rc) {
+	case CUDA_ERROR_ECC_UNCORRECTABLE:
+	case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+	case CUDA_ERROR_ILLEGAL_ADDRESS:
+	case CUDA_ERROR_LAUNCH_TIMEOUT:
+	case CUDA_ERROR_ASSERT:
+	case CUDA_ERROR_HARDWARE_STACK_ERROR:
+	case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+	case CUDA_ERROR_MISALIGNED_ADDRESS:
+	case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+	case CUDA_ERROR_INVALID_PC:
+	case CUDA_ERROR_LAUNCH_FAILED:
+		/* For good: whoever allocates or frees asks the driver whether
+		 * it was his context. */
+		gp_special_set(GP_SPECIAL_FAULT, true);
+		break;
+	default:
+		break;
+	}
+}
+
 void gp_work_leave(struct gp_work *work, CUresult rc)
 {
 	gp_follow_end(work, &gp_work_rows[work->id], rc);

@@ -116,11 +116,16 @@ static inline struct gp_slot *gp_work_submit(CUstream stream,
 	return gp_follow_submit(stream ? stream : otherwise);
 }
 
-/* After the driver answered, whatever that was. */
-static inline void gp_work_submitted(struct gp_slot *slot)
+/* Out of line: the driver answered `rc`, no success. Any thread. */
+void gp_work_failed(CUresult rc);
+
+/* After the driver answered. */
+static inline void gp_work_submitted(struct gp_slot *slot, CUresult rc)
 {
 	if (__builtin_expect(slot != NULL, 1))
 		gp_order_end(slot);
+	if (__builtin_expect(rc != CUDA_SUCCESS, 0))
+		gp_work_failed(rc);
 }
 
 /* The same where the host may see what the call does. */
@@ -128,6 +133,8 @@ static inline void gp_work_shown(struct gp_slot *slot, CUresult rc)
 {
 	if (__builtin_expect(slot != NULL, 1))
 		gp_follow_shown(slot, rc);
+	if (__builtin_expect(rc != CUDA_SUCCESS, 0))
+		gp_work_failed(rc);
 }
 
 /* `stream` as the program gave it. */
@@ -143,6 +150,8 @@ static inline void gp_work_end(struct gp_work *work, CUresult rc)
 {
 	if (__builtin_expect(work->on, 0))
 		gp_work_leave(work, rc);
+	if (__builtin_expect(rc != CUDA_SUCCESS, 0))
+		gp_work_failed(rc);
 }
 
 #endif

@@ -229,7 +229,7 @@ CUresult cuGraphUpload(CUgraphExec hGraph, CUstream hStream)
 	rc = gp_real()->cuGraphUpload(hGraph, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuGraphUpload(hGraph, hStream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -242,7 +242,7 @@ CUresult cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hStream)
 	rc = gp_real()->cuGraphUpload_ptsz(hGraphExec, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuGraphUpload_ptsz(hGraphExec, hStream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -380,7 +380,7 @@ CUresult cuLaunch(CUfunction f)
 	rc = gp_real()->cuLaunch(f);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuLaunch(f);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -408,7 +408,7 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX,
 							  sharedMemBytes,
 							  hStream,
 							  kernelParams);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -440,7 +440,7 @@ CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gridDimX,
 							       sharedMemBytes,
 							       hStream,
 							       kernelParams);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -453,7 +453,7 @@ CUresult cuLaunchGrid(CUfunction f, int grid_width, int grid_height)
 	rc = gp_real()->cuLaunchGrid(f, grid_width, grid_height);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuLaunchGrid(f, grid_width, grid_height);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -468,7 +468,7 @@ CUresult cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height,
 	if (gp_room_made(rc))
 		rc = gp_real()->cuLaunchGridAsync(f, grid_width, grid_height,
 						  hStream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -517,7 +517,7 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX,
 					       blockDimX, blockDimY, blockDimZ,
 					       sharedMemBytes, hStream,
 					       kernelParams, extra);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -533,7 +533,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f,
 	if (gp_room_made(rc))
 		rc = gp_real()->cuLaunchKernelEx(config, f, kernelParams,
 						 extra);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -549,7 +549,7 @@ CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f,
 	if (gp_room_made(rc))
 		rc = gp_real()->cuLaunchKernelEx_ptsz(config, f, kernelParams,
 						      extra);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -574,7 +574,7 @@ CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gridDimX,
 						    blockDimY, blockDimZ,
 						    sharedMemBytes, hStream,
 						    kernelParams, extra);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -593,7 +593,7 @@ CUresult cuMemBatchDecompressAsync(CUmemDecompressParams *paramsArray,
 		rc = gp_real()->cuMemBatchDecompressAsync(paramsArray, count,
 							  flags, errorIndex,
 							  stream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -613,7 +613,7 @@ CUresult cuMemBatchDecompressAsync_ptsz(CUmemDecompressParams *paramsArray,
 							       count, flags,
 							       errorIndex,
 							       stream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 #endif
@@ -714,7 +714,7 @@ CUresult cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, unsigned int count,
 	rc = gp_real()->cuMemMapArrayAsync(mapInfoList, count, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemMapArrayAsync(mapInfoList, count, hStream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -729,7 +729,7 @@ CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo *mapInfoList,
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemMapArrayAsync_ptsz(mapInfoList, count,
 							hStream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -1185,7 +1185,7 @@ CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)
 	rc = gp_real()->cuMemcpy3DPeerAsync(pCopy, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpy3DPeerAsync(pCopy, hStream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -1201,7 +1201,7 @@ CUresult cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER *pCopy,
 	rc = gp_real()->cuMemcpy3DPeerAsync_ptsz(pCopy, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpy3DPeerAsync_ptsz(pCopy, hStream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -1669,7 +1669,7 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr_v1 dstDevice, CUdeviceptr_v1 srcDevice,
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpyDtoDAsync(dstDevice, srcDevice,
 						  ByteCount, hStream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -1692,7 +1692,7 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpyDtoDAsync_v2(dstDevice, srcDevice,
 						     ByteCount, hStream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -1715,7 +1715,7 @@ CUresult cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice,
 							  ByteCount, hStream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -2136,7 +2136,7 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext,
 		rc = gp_real()->cuMemcpyPeerAsync(dstDevice, dstContext,
 						  srcDevice, srcContext,
 						  ByteCount, hStream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -2157,7 +2157,7 @@ CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr dstDevice, CUcontext dstContext,
 		rc = gp_real()->cuMemcpyPeerAsync_ptsz(dstDevice, dstContext,
 						       srcDevice, srcContext,
 						       ByteCount, hStream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -2227,7 +2227,7 @@ CUresult cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N,
 	rc = gp_real()->cuMemsetD16Async(dstDevice, us, N, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemsetD16Async(dstDevice, us, N, hStream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -2244,7 +2244,7 @@ CUresult cuMemsetD16Async_ptsz(CUdeviceptr dstDevice, unsigned short us,
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemsetD16Async_ptsz(dstDevice, us, N,
 						      hStream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -2309,7 +2309,7 @@ CUresult cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch,
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemsetD2D16Async(dstDevice, dstPitch, us,
 						   Width, Height, hStream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -2328,7 +2328,7 @@ CUresult cuMemsetD2D16Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch,
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemsetD2D16Async_ptsz(dstDevice, dstPitch, us,
 							Width, Height, hStream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -2399,7 +2399,7 @@ CUresult cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch,
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemsetD2D32Async(dstDevice, dstPitch, ui,
 						   Width, Height, hStream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -2418,7 +2418,7 @@ CUresult cuMemsetD2D32Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch,
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemsetD2D32Async_ptsz(dstDevice, dstPitch, ui,
 							Width, Height, hStream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -2489,7 +2489,7 @@ CUresult cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch,
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemsetD2D8Async(dstDevice, dstPitch, uc,
 						  Width, Height, hStream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -2508,7 +2508,7 @@ CUresult cuMemsetD2D8Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch,
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemsetD2D8Async_ptsz(dstDevice, dstPitch, uc,
 						       Width, Height, hStream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -2572,7 +2572,7 @@ CUresult cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N,
 	rc = gp_real()->cuMemsetD32Async(dstDevice, ui, N, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemsetD32Async(dstDevice, ui, N, hStream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -2589,7 +2589,7 @@ CUresult cuMemsetD32Async_ptsz(CUdeviceptr dstDevice, unsigned int ui, size_t N,
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemsetD32Async_ptsz(dstDevice, ui, N,
 						      hStream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -2648,7 +2648,7 @@ CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N,
 	rc = gp_real()->cuMemsetD8Async(dstDevice, uc, N, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemsetD8Async(dstDevice, uc, N, hStream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -2664,7 +2664,7 @@ CUresult cuMemsetD8Async_ptsz(CUdeviceptr dstDevice, unsigned char uc, size_t N,
 	rc = gp_real()->cuMemsetD8Async_ptsz(dstDevice, uc, N, hStream);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuMemsetD8Async_ptsz(dstDevice, uc, N, hStream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -2955,7 +2955,7 @@ CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr addr,
 	rc = gp_real()->cuStreamWaitValue32(stream, addr, value, flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamWaitValue32(stream, addr, value, flags);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -2970,7 +2970,7 @@ CUresult cuStreamWaitValue32_ptsz(CUstream stream, CUdeviceptr addr,
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamWaitValue32_ptsz(stream, addr, value,
 							 flags);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -2985,7 +2985,7 @@ CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr,
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamWaitValue32_v2(stream, addr, value,
 						       flags);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -3000,7 +3000,7 @@ CUresult cuStreamWaitValue32_v2_ptsz(CUstream stream, CUdeviceptr addr,
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamWaitValue32_v2_ptsz(stream, addr, value,
 							    flags);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -3014,7 +3014,7 @@ CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr addr,
 	rc = gp_real()->cuStreamWaitValue64(stream, addr, value, flags);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamWaitValue64(stream, addr, value, flags);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -3029,7 +3029,7 @@ CUresult cuStreamWaitValue64_ptsz(CUstream stream, CUdeviceptr addr,
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamWaitValue64_ptsz(stream, addr, value,
 							 flags);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -3044,7 +3044,7 @@ CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr,
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamWaitValue64_v2(stream, addr, value,
 						       flags);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -3059,7 +3059,7 @@ CUresult cuStreamWaitValue64_v2_ptsz(CUstream stream, CUdeviceptr addr,
 	if (gp_room_made(rc))
 		rc = gp_real()->cuStreamWaitValue64_v2_ptsz(stream, addr, value,
 							    flags);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -3201,7 +3201,7 @@ CUresult cuWaitExternalSemaphoresAsync(
 							      paramsArray,
 							      numExtSems,
 							      stream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -3222,6 +3222,6 @@ CUresult cuWaitExternalSemaphoresAsync_ptsz(
 								   paramsArray,
 								   numExtSems,
 								   stream);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }

@@ -24,7 +24,7 @@ CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launches,
 	rc = gp_real()->cuLaunchCooperativeKernelMultiDevice(launches, count,
 							     flags);
 	for (unsigned i = watched; i-- > 0;)
-		gp_work_submitted(slots[i]);
+		gp_work_submitted(slots[i], rc);
 	return rc;
 }
 
@@ -51,7 +51,7 @@ CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph,
 	rc = real->cuGraphInstantiateWithParams(exec, graph, params);
 	if (gp_room_made(rc))
 		rc = real->cuGraphInstantiateWithParams(exec, graph, params);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 
@@ -76,7 +76,7 @@ cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph,
 	if (gp_room_made(rc))
 		rc = real->cuGraphInstantiateWithParams_ptsz(exec, graph,
 							     params);
-	gp_work_submitted(slot);
+	gp_work_submitted(slot, rc);
 	return rc;
 }
 

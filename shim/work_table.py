@@ -380,7 +380,7 @@ def body(row):
         begin = fill('\tslot = gp_work_submit(', [
             row.stream_expression(), 'CU_STREAM_' + row.default], ');', 16)
         end = 'gp_work_shown(slot, rc)' if row.flags == 'HOST' else \
-            'gp_work_submitted(slot)'
+            'gp_work_submitted(slot, rc)'
     else:
         declare = 'struct gp_work work'
         begin = fill('\tgp_work_begin(', [

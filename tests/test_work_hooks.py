@@ -58,6 +58,13 @@ struct gp_slot *gp_follow_submit(CUstream stream)
     return &slot;
 }
 
+/* No success: a fault shows in it. */
+static int fails;
+void gp_work_failed(CUresult rc)
+{
+    fails += rc == CUDA_ERROR_NOT_PERMITTED;
+}
+
 void gp_follow_shown(struct gp_slot *at, CUresult rc)
 {
     gp_order_end(at);
@@ -178,7 +185,7 @@ static void must(int good, const char *name, const char *what);
 static void reset(int on)
 {
     gp_work_on = on;
-    num_seen = forwarded = leaves = shown = 0;
+    num_seen = forwarded = leaves = shown = fails = 0;
     slot.finished = 0;
     left = CUDA_ERROR_UNKNOWN;
 }
@@ -198,6 +205,7 @@ static void check(const char *name, int on, CUresult rc, enum gp_work_id id,
     must(rc == CUDA_ERROR_NOT_PERMITTED, name, "another answer");
     must(num_seen == on && ends() == on, name, "seen not once");
     must(shown == shows * on, name, "what the host may see");
+    must(fails == 1, name, "its failure not told once");
     if (!on)
         return;
     must(seen[0].id == id, name, "another id");
