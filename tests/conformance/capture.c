@@ -163,6 +163,15 @@ static cudaError_t free_async_elsewhere(void)
 	return rc;
 }
 
+static cudaError_t free_async(void)
+{
+	cudaError_t rc = cudaFreeAsync(held, stream);
+
+	if (!rc)
+		held = NULL;
+	return rc;
+}
+
 static cudaError_t query_event(void)
 {
 	return cudaEventQuery(event);
@@ -255,6 +264,7 @@ static const struct {
 	     {"async pair", async_pair},
 	     {"async pair elsewhere", async_elsewhere},
 	     {"free async elsewhere", free_async_elsewhere},
+	     {"free async", free_async},
 	     {"query an event", query_event},
 	     {"query another stream", query_other},
 	     {"query its own", query_own},

@@ -87,6 +87,20 @@ CUresult sim_capture_forbids(void)
 	return err;
 }
 
+CUresult sim_capture_forbids_beside(CUstream handle)
+{
+	struct sim_stream *stream;
+	bool beside;
+
+	if (!atomic_load(&sim.captures))
+		return CUDA_SUCCESS;
+	sim_lock();
+	stream = sim_stream_of(handle);
+	beside = stream && !stream->capture;
+	sim_unlock();
+	return beside ? sim_capture_forbids() : CUDA_SUCCESS;
+}
+
 CUresult sim_capture_submit(struct sim_stream *stream, struct sim_work *work)
 {
 	struct sim_capture *capture = stream->capture;

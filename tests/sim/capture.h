@@ -34,6 +34,11 @@ bool sim_capture_break_blocking(struct sim_ctx *ctx);
  * way are invalid from now on. Takes the lock. */
 CUresult sim_capture_forbids(void);
 
+/* The same for a call about a stream, which may capture itself: that forbids
+ * nothing here (measured of cuMemAllocAsync, cuMemFreeAsync and cuStreamQuery,
+ * driver 580). */
+CUresult sim_capture_forbids_beside(CUstream handle);
+
 /* Work given to a stream. NOT_FOUND: not captured, submit it. SUCCESS: it is
  * a node now, and has taken over what it owned. Else the error. */
 CUresult sim_capture_submit(struct sim_stream *stream, struct sim_work *work);

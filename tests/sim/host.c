@@ -69,7 +69,8 @@ CUresult sim_mem_host_alloc(void **out, size_t bytes, unsigned flags)
 {
 	if (!out || flags & ~7u)
 		return CUDA_ERROR_INVALID_VALUE;
-	return provide(SIM_PINNED, bytes, flags, out);
+	return provide(SIM_PINNED, bytes, flags | CU_MEMHOSTALLOC_DEVICEMAP,
+		       out);
 }
 
 CUresult sim_mem_alloc_host(void **out, size_t bytes)
@@ -139,7 +140,8 @@ CUresult sim_mem_host_register(void *p, size_t bytes, unsigned flags)
 
 	if (!p || !bytes || flags & ~15u)
 		return CUDA_ERROR_INVALID_VALUE;
-	region = region_new(SIM_REGISTERED, bytes, flags);
+	region = region_new(SIM_REGISTERED, bytes,
+			    flags | CU_MEMHOSTREGISTER_DEVICEMAP);
 	if (!region)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	region->va = (CUdeviceptr)(uintptr_t)p;
@@ -163,6 +165,8 @@ CUresult sim_mem_host_unregister(void *p)
 	region = starting_at(p, SIM_REGISTERED);
 	if (region)
 		err = forget(region);
+	else if (sim_is_device_va((CUdeviceptr)(uintptr_t)p))
+		err = CUDA_ERROR_INVALID_VALUE;
 	sim_unlock();
 	return err;
 }
@@ -200,6 +204,12 @@ CUresult sim_mem_host_flags(unsigned *flags, void *p)
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
 	region = host_region(p);
+	if (!region) {
+		/* It takes virtual memory for the host's (measured, 580). */
+		region = sim_region_at((CUdeviceptr)(uintptr_t)p);
+		if (region && region->kind != SIM_RESERVED)
+			region = NULL;
+	}
 	if (region)
 		*flags = region->flags;
 	sim_unlock();

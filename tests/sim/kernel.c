@@ -142,6 +142,13 @@ static CUresult run_expect(struct sim_ctx *ctx, const uint64_t *args)
 	return err ? err : want[1] ? CUDA_ERROR_ASSERT : CUDA_SUCCESS;
 }
 
+static CUresult run_store(struct sim_ctx *ctx, const uint64_t *args)
+{
+	uint32_t seven = 7;
+
+	return words(ctx, true, args[0], 1, fill_words, &seven);
+}
+
 /* All it does is last. */
 static CUresult run_spin(struct sim_ctx *ctx, const uint64_t *args)
 {
@@ -163,6 +170,7 @@ static const struct sim_kernel kernels[] = {
 	{"sum", 3, {8, 8, 8}, run_sum, {{SIM_WRITES, -1}, {SIM_READS, 2}}},
 	{"hash", 3, {8, 8, 8}, run_hash, {{SIM_WRITES, -1}, {SIM_READS, 2}}},
 	{"expect32", 3, {8, 4, 8}, run_expect, {{SIM_READS, 2}}},
+	{"store", 1, {8}, run_store, {{SIM_WRITES, -1}}},
 	{"spin", 1, {4}, run_spin, {{SIM_LEAVES, 0}}},
 	{"await32", 2, {8, 4}, run_await, {{SIM_LEAVES, 0}}},
 };

@@ -228,6 +228,9 @@ CUresult sim_mem_alloc_async(CUdeviceptr *out, size_t bytes, CUstream stream)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!out || !bytes)
 		return CUDA_ERROR_INVALID_VALUE;
+	err = sim_capture_forbids_beside(stream);
+	if (err)
+		return err;
 	sim_lock();
 	err = allocate(out, bytes, NULL, stream);
 	sim_unlock();
@@ -238,10 +241,14 @@ CUresult sim_mem_alloc_from_pool(CUdeviceptr *out, size_t bytes,
 				 CUmemoryPool handle, CUstream stream)
 {
 	struct sim_pool *pool = (struct sim_pool *)(void *)handle;
-	CUresult err = CUDA_ERROR_INVALID_VALUE;
+	CUresult err;
 
 	if (!out || !bytes)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = sim_capture_forbids_beside(stream);
+	if (err)
 		return err;
+	err = CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
 	if (sim_handle_is(SIM_K_POOL, pool))
 		err = allocate(out, bytes, pool, stream);
@@ -252,12 +259,16 @@ CUresult sim_mem_alloc_from_pool(CUdeviceptr *out, size_t bytes,
 CUresult sim_mem_free_async(CUdeviceptr va, CUstream handle)
 {
 	struct sim_work work = {.kind = SIM_W_FREE};
-	CUresult err = CUDA_ERROR_INVALID_VALUE;
 	struct sim_stream *stream;
 	struct sim_region *region;
+	CUresult err;
 
 	if (!va)
 		return CUDA_ERROR_INVALID_VALUE;
+	err = sim_capture_forbids_beside(handle);
+	if (err)
+		return err;
+	err = CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
 	stream = sim_stream_of(handle);
 	region = sim_region_at(va);

@@ -213,6 +213,10 @@ CUresult sim_pointer_attributes(unsigned count, CUpointer_attribute *attributes,
 		if (!region &&
 		    attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
 			value = (uint32_t)CU_DEVICE_INVALID;
+		/* What is nobody's is the host's (measured, driver 580). */
+		if (!region &&
+		    attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER)
+			value = va;
 		memcpy(out[i], &value, size);
 	}
 	sim_unlock();
@@ -227,14 +231,20 @@ CUresult sim_pointer_set_attribute(const void *value,
 {
 	struct sim_region *region;
 
-	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
-		return CUDA_ERROR_INVALID_VALUE;
+	bool sync = attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS;
+	CUresult err = CUDA_ERROR_INVALID_VALUE;
+
+	if (!value)
+		return err;
 	sim_lock();
 	region = known(va);
-	if (region && region->kind == SIM_RESERVED)
-		region = NULL;
-	if (region)
+	if (region && region->kind == SIM_RESERVED) {
+		/* Measured, driver 580. */
+		err = sync ? err : CUDA_ERROR_NOT_SUPPORTED;
+	} else if (region && sync) {
 		region->sync_memops = *(const unsigned *)value != 0;
+		err = CUDA_SUCCESS;
+	}
 	sim_unlock();
-	return region ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return err;
 }

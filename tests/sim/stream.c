@@ -116,13 +116,14 @@ static CUresult query(struct sim_stream *stream)
 
 CUresult sim_stream_query(CUstream handle)
 {
-	CUresult err = CUDA_ERROR_INVALID_HANDLE;
+	CUresult err = sim_capture_forbids_beside(handle);
 	struct sim_stream *stream;
 
+	if (err)
+		return err;
 	sim_lock();
 	stream = sim_stream_of(handle);
-	if (stream)
-		err = sim_capture_sync(stream);
+	err = stream ? sim_capture_sync(stream) : CUDA_ERROR_INVALID_HANDLE;
 	if (!err)
 		err = query(stream);
 	if (err == CUDA_ERROR_NOT_READY && sim_oracle_on())

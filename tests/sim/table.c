@@ -149,7 +149,7 @@ CUresult sim_enter(struct sim_row *row)
 	err = injected(row);
 	if (err)
 		return err;
-	if (row->flags & SIM_CTX)
+	if (row->flags & SIM_CTX || (row->flags & SIM_WHOLE && sim_current()))
 		err = context_state();
 	if (!err && row->flags & SIM_UNSAFE && atomic_load(&sim.captures))
 		err = sim_capture_forbids();

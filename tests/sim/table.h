@@ -15,11 +15,13 @@
 enum sim_twin { SIM_ANY, SIM_LEGACY, SIM_PER_THREAD };
 
 enum sim_row_flags {
-	SIM_NOINIT = 1, /* callable before cuInit and in a forked child */
-	SIM_CTX = 2,    /* wants a current context, alive and unharmed */
-	SIM_ALLOC = 4,  /* allocates: fails with OUT_OF_MEMORY when told to */
-	SIM_UNSAFE = 8, /* not allowed while a capture forbids it */
-	SIM_NOTSUP = 16 /* answers NOT_SUPPORTED */
+	SIM_NOINIT = 1,  /* callable before cuInit and in a forked child */
+	SIM_CTX = 2,     /* wants a current context, alive and unharmed */
+	SIM_ALLOC = 4,   /* allocates: fails with OUT_OF_MEMORY when told to */
+	SIM_UNSAFE = 8,  /* not allowed while a capture forbids it */
+	SIM_NOTSUP = 16, /* answers NOT_SUPPORTED */
+	SIM_WHOLE = 32   /* the current context, if any, must be as SIM_CTX
+			    says */
 };
 
 struct sim_row {

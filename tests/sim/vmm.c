@@ -226,6 +226,8 @@ CUresult sim_vm_map(CUdeviceptr va, size_t bytes, size_t offset,
 	map->bytes = bytes;
 	map->phys = phys_of(handle);
 	region = sim_region_at(va);
+	if (region && (region->kind == SIM_PLAIN || region->kind == SIM_ASYNC))
+		err = CUDA_ERROR_NOT_SUPPORTED; /* measured, driver 580 */
 	if (map->phys && map->phys->bytes == bytes && region &&
 	    region->kind == SIM_RESERVED &&
 	    bytes <= region->va + region->bytes - va && sim_map_add(map)) {
