@@ -13,7 +13,7 @@ import unittest
 import harness
 from files import wait_for
 from report_verb import GOLDEN, ReportVerb, golden
-from test_report_figures import FIGURE, as_read, leaves
+from test_report_figures import check_figures
 from verbs import MIB
 
 sys.path.insert(0, os.path.join(harness.ROOT, 'scripts'))
@@ -45,18 +45,7 @@ class Files(ReportVerb):
         """80 columns, and every figure in the JSON."""
         for line in page.splitlines():
             self.assertLess(len(line), 80, line)
-        with open(path) as file:
-            values = list(leaves(json.load(file)))
-        known = set()
-        for value in values:
-            if isinstance(value, str):
-                known.update(FIGURE.findall(value))
-            elif value is not None and not isinstance(value, bool):
-                known.update(as_read(value))
-        figures = FIGURE.findall(page)
-        self.assertGreater(len(figures), 12)
-        for figure in figures:
-            self.assertIn(figure, known, page)
+        check_figures(self, page, path, 12)
 
     def test_every_figure_of_a_record_is_in_its_json(self):
         _, path = self.leftover()
