@@ -10,6 +10,11 @@ static uint64_t up(uint64_t bytes, uint64_t unit)
 	return (bytes + unit - 1) / unit * unit;
 }
 
+enum gp_state gp_aids_live(const struct gp_pool *pool)
+{
+	return pool->config.guard ? GP_GUARDED : GP_LIVE;
+}
+
 /* The alignment of the block is that of what the program gets. */
 uint64_t gp_aids_front(const struct gp_pool *pool, uint64_t bytes)
 {

@@ -17,12 +17,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "pool/block.h"
 #include "pool/pool.h"
-
-struct gp_block;
 
 #define GP_POISON_BYTE 0xdd /* of freed memory */
 #define GP_GUARD_BYTE  0xfd /* of red zones */
+
+/* The state of a block that the program has. One between red zones does not
+ * start where the program's bytes do, and is not found as one that does. Any
+ * thread. */
+enum gp_state gp_aids_live(const struct gp_pool *pool);
 
 /* What lies before a program's `bytes` in their block, and in all around them;
  * bytes. Any thread. */

@@ -75,12 +75,13 @@ static hot void note(const struct gp_pool *pool, const struct gp_tally *tally,
 
 /* The block is the program's now. Under the lock that guards the tally. */
 static hot void hand_out(const struct gp_pool *pool, struct gp_tally *tally,
-			 struct gp_block *b, uint64_t va, uint64_t bytes)
+			 struct gp_block *b, uint64_t va, uint64_t bytes,
+			 enum gp_state live)
 {
 	gp_tally_alloc(tally, gp_block_bytes(b), bytes);
 	note(pool, tally, GP_RING_alloc, b, va, bytes);
 	__atomic_store_n(&b->requested, bytes, __ATOMIC_RELAXED);
-	gp_block_set_state(b, GP_LIVE);
+	gp_block_set_state(b, live);
 }
 
 /* The block is not the program's any more, and nobody else's yet. Under the
@@ -130,20 +131,21 @@ static void finish(struct gp_pool *pool, struct gp_cache *cache,
 		   struct gp_block *b, bool own, uint64_t bytes, uint64_t *va)
 {
 	uint32_t watched = pool->aids ? GP_WATCHED : 0;
+	enum gp_state live = gp_aids_live(pool);
 
 	*va = gp_pool_address(pool, gp_block_granule(b)) +
 	      gp_aids_front(pool, bytes);
 	if (!cache) {
 		b->owner = watched;
 		gp_lock(&pool->lock);
-		hand_out(pool, &pool->tally, b, *va, bytes);
+		hand_out(pool, &pool->tally, b, *va, bytes, live);
 		gp_tally_rose(&pool->tally);
 		gp_unlock(&pool->lock);
 		return;
 	}
 	b->owner = cache->number | watched;
 	gp_cache_lock(cache);
-	hand_out(pool, &cache->tally, b, *va, bytes);
+	hand_out(pool, &cache->tally, b, *va, bytes, live);
 	if (own)
 		gp_cache_unlock(cache);
 	else
@@ -234,7 +236,7 @@ static __attribute__((noinline)) void finish_plain(struct gp_pool *pool,
 						   uint64_t bytes, uint64_t *va)
 {
 	*va = pool->base + (gp_block_granule(b) << GP_GRANULE_SHIFT);
-	hand_out(pool, &cache->tally, b, *va, bytes);
+	hand_out(pool, &cache->tally, b, *va, bytes, GP_LIVE);
 	if (own)
 		gp_cache_unlock(cache);
 	else
@@ -290,7 +292,7 @@ int gp_pool_alloc(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
 	if (unlikely(!b || !gp_order_ready(&pool->order, b->stamp)))
 		return no_hit(pool, cache, b, bytes, va);
 	*va = pool->base + (gp_block_granule(b) << GP_GRANULE_SHIFT);
-	hand_out(pool, &cache->tally, b, *va, bytes);
+	hand_out(pool, &cache->tally, b, *va, bytes, GP_LIVE);
 	gp_cache_unlock(cache);
 	return 0;
 }
@@ -311,12 +313,13 @@ static hot struct gp_block *block_at(const struct gp_pool *pool, uint64_t va,
 	return slab ? gp_slab_at(slab, *granule) : b;
 }
 
-/* Takes a live block from the program; NULL if none starts at va. */
-static hot struct gp_block *claim(const struct gp_pool *pool, uint64_t va)
+/* Takes a block of that state from the program; NULL if none starts at va. */
+static hot struct gp_block *claim(const struct gp_pool *pool, uint64_t va,
+				  enum gp_state state)
 {
 	uint64_t granule;
 	struct gp_block *b = block_at(pool, va, &granule);
-	uint64_t live = gp_tag(granule, GP_LIVE);
+	uint64_t live = gp_tag(granule, state);
 
 	if (!b || !__atomic_compare_exchange_n(
 			  &b->tag, &live, gp_tag(granule, GP_CACHED), false,
@@ -350,7 +353,7 @@ static cold struct gp_block *claim_noted(struct gp_pool *pool, uint64_t va,
 		if (gp_pool_find(pool, va, &base, &bytes) || base != va)
 			return NULL;
 		va -= gp_aids_front(pool, bytes);
-		b = claim(pool, va);
+		b = claim(pool, va, GP_GUARDED);
 		if (b)
 			return b;
 	}
@@ -475,7 +478,7 @@ static cold void after_free(struct gp_pool *pool)
 static hot int free_block(struct gp_pool *pool, uint64_t va,
 			  enum gp_free_how how)
 {
-	struct gp_block *b = claim(pool, va);
+	struct gp_block *b = claim(pool, va, GP_LIVE);
 	bool lent = false;
 	uint64_t waits;
 	int rc;
@@ -524,7 +527,7 @@ void gp_pool_watch(struct gp_pool *pool, uint64_t va)
 
 int gp_pool_free_idle(struct gp_pool *pool, uint64_t va)
 {
-	struct gp_block *b = claim(pool, va);
+	struct gp_block *b = claim(pool, va, GP_LIVE);
 	bool lent = false;
 
 	if (!b)

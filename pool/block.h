@@ -18,7 +18,8 @@ enum gp_state {
 	GP_VACANT,    /* address space without memory behind it */
 	GP_FREE,      /* in the tree of ranges, or in a bin of the slabs */
 	GP_LIVE,      /* the program's */
-	GP_NOTED,     /* the same, and notes.h knows more of it */
+	GP_GUARDED,   /* the same, and it begins behind a red zone (aids.h) */
+	GP_NOTED,     /* either, and notes.h knows more of it */
 	GP_CACHED,    /* in a thread's cache, or on its way there */
 	GP_SET_ASIDE, /* freed, but its last use is not known finished */
 	GP_LENT,      /* freed, but other processes have it mapped */
@@ -79,10 +80,10 @@ static inline void gp_block_set_state(struct gp_block *b, enum gp_state state)
 			 __ATOMIC_RELEASE);
 }
 
-/* The program's, noted or not. */
+/* The program's, whatever else. */
 static inline bool gp_state_is_live(enum gp_state state)
 {
-	return state == GP_LIVE || state == GP_NOTED;
+	return state >= GP_LIVE && state <= GP_NOTED;
 }
 
 /* Past the last granule. */

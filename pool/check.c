@@ -44,6 +44,7 @@ void gp_check_block(struct gp_check *c, struct gp_block *b)
 {
 	switch (gp_block_state(b)) {
 	case GP_LIVE:
+	case GP_GUARDED:
 	case GP_NOTED:
 		add_live(c, b);
 		if ((b->owner & ~GP_WATCHED) >= c->pool->num_caches)

@@ -63,7 +63,7 @@ static int note_of(struct gp_pool *pool, uint64_t granule,
 		   struct gp_note **result)
 {
 	struct gp_note *note = *find(pool, granule);
-	uint64_t live = gp_tag(granule, GP_LIVE);
+	uint64_t live = gp_tag(granule, gp_aids_live(pool));
 	struct gp_block *b;
 
 	if (note) {

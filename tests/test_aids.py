@@ -98,6 +98,22 @@ class Guards(Aids):
                               'aligned=1')
         self.assertEqual(lines[1::2], ['aligned: 1', 'aligned: 65536'])
 
+    def test_frees_beside_it(self):
+        """An address of its zones is none of an allocation: least of all the
+        first, where the block in the pool begins."""
+        for size, front in (1000, 512), (3 << 20, 65536):
+            steps = ['alloc=%d' % size] + [
+                'freeat=0:%d' % offset
+                for offset in (-front, 1 - front, -1, 512, size)]
+            steps += ['set=0:0:%d' % size, 'free=0', 'freeat=0:%d' % -front,
+                      'again=0']
+            plain = self.debug(*steps, preload=False)
+            for reuse in '', ',reuse:sync', ',expandable_segments:False':
+                with self.subTest(size=size, reuse=reuse):
+                    self.assertEqual(self.debug(*steps, conf=GUARD + reuse),
+                                     plain)
+                    self.assertEqual(self.overruns(), [])
+
     def test_captures(self):
         for mode in 'relaxed', 'global':
             steps = ('alloc=4M', 'capture=' + mode)

@@ -83,6 +83,9 @@ class IpcTest(FilesTest):
         os.kill(proc.pid, signal.SIGKILL)
         proc.wait()
 
+    def fds(self, proc):
+        return len(os.listdir('/proc/%d/fd' % proc.pid))
+
     def shared(self, size, word=7, owner=None, other=None):
         """An owner of a block, somebody who has it open."""
         owner = owner or self.program()
@@ -311,21 +314,17 @@ class Life(IpcTest):
 
     def test_nothing_is_left(self):
         owner, block, other, opened = self.shared(5 * MIB)
-
-        def fds(proc):
-            return len(os.listdir('/proc/%d/fd' % proc.pid))
-
         handle = self.handle(owner, block)
-        with_it = fds(owner)
+        with_it = self.fds(owner)
         self.close(other, opened)
-        self.assertTrue(wait_for(lambda: fds(owner) == with_it - 1))
-        open_in_owner = fds(owner)
+        self.assertTrue(wait_for(lambda: self.fds(owner) == with_it - 1))
+        open_in_owner = self.fds(owner)
         self.close(other, self.open(other, handle, 5 * MIB))
-        before = open_in_owner, fds(other)
+        before = open_in_owner, self.fds(other)
         for _ in range(50):
             self.close(other, self.open(other, handle, 5 * MIB))
         self.assertTrue(wait_for(
-            lambda: (fds(owner), fds(other)) == before))
+            lambda: (self.fds(owner), self.fds(other)) == before))
         self.end(owner)
         self.end(other)
         self.assertEqual([n for n in self.names() if n.startswith('ipc-')],
@@ -339,6 +338,77 @@ class Life(IpcTest):
         self.alloc(self.program(), MIB)
         self.assertEqual([n for n in self.names() if n.startswith('ipc-')],
                          [])
+
+
+class Guards(IpcTest):
+    """Memory between red zones, which are the owner's."""
+
+    CONF = 'guard_bytes:512,poison_free:True'
+
+    def test_the_bytes_between_them(self):
+        for confs in (self.CONF, ''), ('', self.CONF), (self.CONF, self.CONF):
+            owner, other = (self.program(conf) for conf in confs)
+            for size in 4, 1000, 100 * KIB, MIB, 5 * MIB:
+                with self.subTest(confs=confs, size=size):
+                    block = self.alloc(owner, size)
+                    self.fill(owner, block, 5)
+                    whole = self.handle(owner, block)
+                    self.assertEqual(self.handle(owner, block, size - 1),
+                                     whole)
+                    opened = self.open(other, whole, size)
+                    self.check(other, opened, 5)
+                    self.fill(other, opened, 6)
+                    self.check(owner, block, 6)
+                    for proc, number, legacy in ((owner, block, 1),
+                                                 (other, opened, 0)):
+                        self.assertEqual(
+                            self.ask(proc, 'about=%d' % number),
+                            'range 0 0 %d start 0 size %d id 1 types 0 '
+                            'context 1 mapped 1 type 2 legacy %d'
+                            % (size, size, legacy))
+                    self.close(other, opened)
+                    self.free(owner, block)
+            self.end(other)
+            self.end(owner)
+
+    def test_outside_is_no_allocation(self):
+        owner = self.program(self.CONF)
+        for size in 1000, 5 * MIB:
+            block = self.alloc(owner, size)
+            for offset in -512, -1, size, size + 511:
+                self.assertEqual(
+                    self.ask(owner, 'handle=%d,%d' % (block, offset)), '1')
+
+    def test_what_another_writes_beside_it(self):
+        owner, other = self.program(self.CONF), self.program()
+        for size in 1000, 5 * MIB:
+            for offset in -512, size:
+                block = self.alloc(owner, size)
+                handle, idle = self.handle(owner, block), self.fds(owner)
+                opened = self.open(other, handle, size)
+                self.assertEqual(
+                    self.ask(other, 'beside=%d,%d' % (opened, offset)), '0')
+                self.close(other, opened)
+                # What others have open is not looked at.
+                self.assertTrue(wait_for(lambda: self.fds(owner) == idle))
+                self.free(owner, block)
+        err = owner.communicate(timeout=harness.LIMIT_S)[1].decode()
+        self.assertEqual(err.count('4 bytes were written beside'), 4, err)
+
+    def test_freed_while_open(self):
+        """Nothing is written then, neither a pattern nor zones."""
+        for size in 1000, 5 * MIB:
+            owner, block, other, opened = self.shared(
+                size, owner=self.program(self.CONF))
+            address = self.at(owner, block)
+            self.free(owner, block)
+            self.assertFalse(self.reissued(owner, address, size))
+            self.check(other, opened, 7)
+            self.close(other, opened)
+            self.assertTrue(wait_for(
+                lambda: self.reissued(owner, address, size)))
+            self.end(other)
+            self.end(owner)
 
 
 class Errors(IpcTest):

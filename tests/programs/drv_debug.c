@@ -4,6 +4,7 @@
  * of the debug aids and of backend:cudaMallocAsync are written with it.
  *
  *   alloc=BYTES  free=I  again=I      cuMemAlloc, cuMemFree; free it once more
+ *   freeat=I:OFFSET                   cuMemFree of an address in it, or beside
  *   pitch=WIDTH                       cuMemAllocPitch of three rows
  *   freeasync=I                       cuMemFreeAsync in the other stream
  *   fill=I:OFFSET:WORDS:VALUE         a kernel writes 32-bit words there
@@ -180,6 +181,8 @@ static int of_block(const char *step, const long long n[4])
 
 	if (!strcmp(step, "free") || !strcmp(step, "again"))
 		printf("free: %d\n", (int)cuMemFree(p));
+	else if (!strcmp(step, "freeat"))
+		printf("free: %d\n", (int)cuMemFree(p + (uint64_t)n[1]));
 	else if (!strcmp(step, "freeasync"))
 		printf("freeasync: %d\n", (int)cuMemFreeAsync(p, other));
 	else if (!strcmp(step, "fill"))

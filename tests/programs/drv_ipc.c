@@ -7,6 +7,7 @@
  *   alloc=BYTES            cuMemAlloc; blocks are numbered
  *   fill=BLOCK,WORD        every word of it
  *   check=BLOCK,WORD       how many words are not that
+ *   beside=BLOCK,OFFSET    a kernel writes a word there
  *   free=BLOCK             cuMemFree
  *   at=BLOCK               its address
  *   handle=BLOCK,OFFSET    cuIpcGetMemHandle of an address in it
@@ -130,17 +131,34 @@ static void refused(unsigned i)
 	printf(" %d\n", (int)cuMemRetainAllocationHandle(&handle, (void *)at));
 }
 
-static void busy(unsigned us)
+static CUresult launch(const char *name, void **args)
 {
-	CUfunction spin;
+	CUfunction function;
 	CUmodule module;
-	void *args[] = {&us};
 
 	if (cuModuleLoadData(&module, "any image will do") ||
-	    cuModuleGetFunction(&spin, module, "spin"))
+	    cuModuleGetFunction(&function, module, name))
 		exit(2);
-	printf("busy: %d\n", (int)cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0,
-						 NULL, args, NULL));
+	return cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL);
+}
+
+static void busy(unsigned us)
+{
+	void *args[] = {&us};
+
+	printf("busy: %d\n", (int)launch("spin", args));
+}
+
+/* Unlike copies and sets, a kernel does not ask for sizes. */
+static void beside(unsigned i, long long offset)
+{
+	CUdeviceptr at = blocks[i].at + (CUdeviceptr)offset;
+	unsigned value = 7;
+	size_t words = 1;
+	void *args[] = {&at, &value, &words};
+	CUresult rc = launch("fill32", args);
+
+	printf("beside: %d\n", rc ? (int)rc : (int)cuCtxSynchronize());
 }
 
 static void fork_child(void)
@@ -162,12 +180,13 @@ static void step(const char *word)
 {
 	char name[32] = "";
 	const char *value = strchr(word, '=');
-	unsigned long long a = 0, b = 0;
+	unsigned long long a = 0;
+	long long b = 0;
 
 	if (!value || value - word >= (int)sizeof(name))
 		exit(2);
 	memcpy(name, word, (size_t)(value++ - word));
-	sscanf(value, "%llu,%llu", &a, &b);
+	sscanf(value, "%llu,%lld", &a, &b);
 	if (!strcmp(name, "device")) {
 		device = (int)a;
 		enter();
@@ -213,11 +232,13 @@ static void step(const char *word)
 	else if (!strcmp(name, "at"))
 		printf("at: %llu\n", (unsigned long long)blocks[a].at);
 	else if (!strcmp(name, "handle"))
-		get((unsigned)a, b);
+		get((unsigned)a, (size_t)b);
 	else if (!strcmp(name, "close"))
 		printf("close: %d\n", (int)cuIpcCloseMemHandle(blocks[a].at));
 	else if (!strcmp(name, "about"))
 		about((unsigned)a);
+	else if (!strcmp(name, "beside"))
+		beside((unsigned)a, b);
 	else if (!strcmp(name, "refused"))
 		refused((unsigned)a);
 	else
