@@ -196,20 +196,24 @@ static void detach_small(struct gp_cache *cache, struct gp_block **chain)
 	cache->small = 0;
 }
 
+static void detach_large(struct gp_cache *cache, struct gp_block **chain)
+{
+	uint64_t word = cache->large_used;
+
+	for (; word; word &= word - 1)
+		prepend(chain, &cache->large_lists[__builtin_ctzll(word)]);
+	cache->large_used = 0;
+	cache->large = 0;
+}
+
 struct gp_block *gp_cache_detach(struct gp_cache *cache, unsigned parts)
 {
 	struct gp_block *chain = NULL;
 	struct gp_block *remote;
 
 	gp_cache_lock(cache);
-	if (parts & GP_CACHE_PART_LARGE) {
-		for (; cache->large_used;
-		     cache->large_used &= cache->large_used - 1)
-			prepend(&chain,
-				&cache->large_lists[__builtin_ctzll(
-					cache->large_used)]);
-		cache->large = 0;
-	}
+	if (parts & GP_CACHE_PART_LARGE)
+		detach_large(cache, &chain);
 	if ((parts & GP_CACHE_PART_SMALL) && cache->small)
 		detach_small(cache, &chain);
 	gp_cache_unlock(cache);

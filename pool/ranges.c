@@ -59,7 +59,8 @@ static struct gp_block *first_from(const struct gp_ranges *ranges, unsigned bin)
 		word = (unsigned)__builtin_ctzll(more);
 		bits = ranges->used[word];
 	}
-	return lowest(ranges->bins[word * 64 + (unsigned)__builtin_ctzll(bits)]);
+	return lowest(
+		ranges->bins[word * 64 + (unsigned)__builtin_ctzll(bits)]);
 }
 
 void gp_ranges_insert(struct gp_ranges *ranges, struct gp_block *b)

@@ -139,7 +139,10 @@ static void a_moment_takes_three_points(void **state)
 	gp_timeline_add(&timeline, 100000 * MS, 200 * MIB, 600 * MIB);
 	for (uint64_t i = 1; i <= 1000; i++)
 		gp_timeline_add(&timeline, 100000 * MS + i * 1000,
-				(i == 500 ? 900 : i % 2 ? 500 : 300) * MIB,
+				(i == 500 ? 900
+				 : i % 2  ? 500
+					  : 300) *
+					MIB,
 				600 * MIB);
 	assert_int_equal(timeline.n, 5);
 	last = &timeline.points[4];
