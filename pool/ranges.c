@@ -43,7 +43,8 @@ static struct gp_block *lowest(struct gp_block *at)
 }
 
 /* The lowest range of the first bin from this one on, or NULL. */
-static struct gp_block *first_from(const struct gp_ranges *ranges, unsigned bin)
+static inline struct gp_block *first_from(const struct gp_ranges *ranges,
+					  unsigned bin)
 {
 	unsigned word = bin / 64;
 	uint64_t bits;
