@@ -13,7 +13,7 @@
 /* In such a part of a point's share of the run there are three points at most:
  * the first, the highest and the last. To make room for more would cost a busy
  * program time, and nobody could see them. */
-#define CLOSE 8
+#define CLOSE 2
 
 static double magnitude(double value)
 {

@@ -99,7 +99,7 @@ static void what_changes_is_kept(void **state)
 			highest = timeline.points[i].allocated;
 	assert_int_equal(highest, 900 * MIB);
 	for (uint64_t i = 0; i < n; i++) {
-		double off = off_by(i, n / 4096);
+		double off = off_by(i, n / 1024);
 
 		worst = off > worst ? off : worst;
 	}
@@ -119,7 +119,7 @@ static void bursts_do_not_take_all_the_room(void **state)
 		gp_timeline_add(&timeline, i * 1000 * MS,
 				(i % 2 ? 500 : 100) * MIB, 600 * MIB);
 	for (uint64_t i = 0; i < 20000; i++)
-		gp_timeline_add(&timeline, 200000 * MS + i * MS,
+		gp_timeline_add(&timeline, 200000 * MS + i * 10 * MS,
 				(i % 2 ? 500 : 100) * MIB, 600 * MIB);
 	assert_int_equal(timeline.n, GP_TIMELINE_POINTS);
 	for (size_t i = 0; i < timeline.n; i++)
