@@ -8,6 +8,7 @@ import harness
 
 SOURCE = '''
 #include <string.h>
+%(state)s
 %(bodies)s
 static const struct { const char *name; void *function; } table[] = {
 %(rows)s
@@ -58,12 +59,13 @@ CONTEXT = {
 }
 
 
-def build(directory, extra=(), cc='cc', bodies=None):
+def build(directory, extra=(), cc='cc', bodies=None, state=''):
     """Makes directory/libcuda.so.1, with the functions `extra` besides, and
-    other `bodies` for some: parameters and all."""
+    other `bodies` for some: parameters and all. `state`: what those share."""
     bodies = bodies or {}
     wanted = [n for n in names() if n != 'cuGetProcAddress_v2'] + list(extra)
     source = SOURCE % {
+        'state': state,
         'bodies': '\n'.join('int %s%s' % (n, bodies.get(
             n, '(void) { return 0; }')) for n in wanted),
         'rows': '\n'.join('{"%s", (void *)%s},' % (n, n) for n in wanted)}

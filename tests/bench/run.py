@@ -9,6 +9,7 @@
   replay  traces: memory used, and host time for an operation
   ring    the event ring; hook: what one intercepted call costs
   stacks  a pair through the hooks, by how many call stacks are kept
+  step    instructions of a training step as PyTorch without its cache runs it
   start   64 processes that start at once, plain and preloaded
 
 Prints a table and writes bench.json into the build directory. Timings depend
@@ -28,6 +29,7 @@ import hooks  # noqa: E402
 import replay_table  # noqa: E402
 import stacks  # noqa: E402
 import start  # noqa: E402
+import step  # noqa: E402
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 SIZES = [512, 4 * KIB, 64 * KIB, MIB, 2 * MIB, 16 * MIB, 256 * MIB, GIB]
@@ -212,6 +214,14 @@ def bench_stacks(build):
     return rows
 
 
+def bench_step(build):
+    rows = step.measure(step.harness.Build(build)) or []
+    if rows:
+        print()
+        step.print_rows(rows)
+    return rows
+
+
 def bench_start(build):
     rows = start.measure(start.harness.Build(build))
     print()
@@ -264,6 +274,7 @@ def main():
             'ring': bench_program(args.build, 'ring', 'size'),
             'hook': bench_hooks(args.build),
             'stacks': bench_stacks(args.build),
+            'step': bench_step(args.build),
             'start': bench_start(args.build),
         }
     except subprocess.CalledProcessError as error:
