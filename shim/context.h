@@ -16,7 +16,7 @@ struct gp_context {
 	bool primary;
 	bool ours; /* false: unknown kind (green, another library's): no pool */
 	uint64_t free_bytes; /* of the device when last asked; atomic */
-	CUevent probe; /* never recorded; see gp_context_probe() */
+	CUevent probe;       /* never recorded; see gp_context_probe() */
 	/* The pools go when the program destroys the context, under the lock of
 	 * the contexts and with nobody at them: whoever is no thread of the
 	 * program comes by gp_context_each(). */

@@ -80,7 +80,7 @@ struct gp_report_overrun {
 
 struct gp_report {
 	enum gp_report_reason reason;
-	unsigned sequence; /* N of .usr1-N, .oom-N and .warn-N, from 1 */
+	unsigned sequence;  /* N of .usr1-N, .oom-N and .warn-N, from 1 */
 	const char *signal; /* that asks for it, "usr1"; NULL: none does */
 	char base[GP_REPORT_BASE]; /* of its files' names; "": gpupool-%e-%p */
 	unsigned formats;          /* GP_REPORT_TEXT and so on; 0: all */
