@@ -3,6 +3,7 @@ import argparse
 import json
 import sys
 
+import gpupool_file
 import gpupool_ledger
 import gpupool_text
 from gpupool_paths import Parser, Problem
@@ -142,6 +143,8 @@ def main(argv):
         except Problem as problem:
             if options.pid != 'all' or problem.status == 2:
                 raise
+            if gpupool_file.start_of(process.pid) != process.start:
+                continue  # it has ended meanwhile
             failed = problem
             print('gpupool: %s' % problem, file=sys.stderr)
             continue

@@ -51,7 +51,9 @@ static void trim(const char *argument, char *answer)
 	    gp_format_bytes(given, text, sizeof(text)),
 	    (unsigned long long)given, left ? "; it still caches " : "",
 	    left ? gp_format_bytes(left, rest, sizeof(rest)) : "",
-	    left ? ", beside what is in use" : "");
+	    left     ? ", beside what is in use"
+	    : !given ? "; nothing was cached"
+		     : "");
 }
 
 static bool read_uuid(const char *hex, uint8_t uuid[16])

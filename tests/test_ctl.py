@@ -34,6 +34,8 @@ class Ctl(VerbTest):
         self.ctl(proc, 'trim')
         self.assertLess(self.device(proc).cached, some)
         self.assertEqual(self.device(proc).allocated, 100 * MIB)
+        self.assertIn('gave back 0 B (0 bytes); nothing was cached\n',
+                      self.ctl(proc, 'trim'))
 
     def test_limit(self):
         proc = self.holder()
