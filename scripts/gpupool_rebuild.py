@@ -81,6 +81,31 @@ def last_events(made, updated, levels):
         made[base + '.peak'] = max(made[base + '.peak'], *values)
     made['cached_bytes'] = max(made['reserved_bytes.all.current']
                                - made['allocated_bytes.all.current'], 0)
+    if 'largest_free_bytes' in made:
+        made['largest_free_bytes'] = min(made['largest_free_bytes'],
+                                         made['cached_bytes'])
+    count_later(made, [level[0] for level in later])
+
+
+def count_later(made, events):
+    allocs = [event for event in events if event.kind == 'alloc']
+    frees = [event for event in events if event.kind == 'free']
+    for name, taken, given in (
+            ('allocation.all', len(allocs), len(frees)),
+            ('allocated_bytes.all', sum(event.bytes for event in allocs),
+             sum(event.bytes for event in frees)),
+            ('requested_bytes.all', sum(event.requested for event in allocs),
+             sum(event.requested for event in frees))):
+        for part, more in (('allocated', taken), ('freed', given)) + (
+                # The events say themselves how much is allocated.
+                () if name == 'allocated_bytes.all'
+                else (('current', taken - given),)):
+            if name + '.' + part in made:
+                made[name + '.' + part] += more
+    for name, more in (('num_alloc_calls', len(allocs)),
+                       ('num_free_calls', len(frees))):
+        if name in made:
+            made[name] += more
 
 
 def from_events(made, events, complete):

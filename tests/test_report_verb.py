@@ -95,6 +95,22 @@ class Processes(ReportVerb):
                          allocated)
         self.assertEqual(self.report(path), page)
 
+    def test_what_the_ledger_does_not_tell_yet(self):
+        """It is as old as a second; the events are not."""
+        proc = self.holder()
+        for _ in range(20):
+            self.step(proc, 'alloc=%d' % MIB)
+        self.kill(proc)
+        pool, = json.loads(self.report(proc.pid, '--json'))['pools']
+        self.assertEqual(pool['allocated_bytes.all.current'], 120 * MIB)
+        self.assertEqual(pool['requested_bytes.all.current'], 120 * MIB)
+        self.assertEqual(pool['allocation.all.current'], 21)
+        for name, base in (('allocation.all', 22),
+                           ('allocated_bytes.all', 170 * MIB)):
+            self.assertEqual(pool[name + '.allocated'], base)
+        self.assertEqual(pool['num_alloc_calls'], 22)
+        self.assertLessEqual(pool['largest_free_bytes'], pool['cached_bytes'])
+
     def test_one_that_ended(self):
         proc = self.script()
         self.step(proc, 'alloc=5000')
