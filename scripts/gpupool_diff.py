@@ -273,8 +273,8 @@ def lines(made):
                 yield '    ' + clean(shorten(words, 75))
     if not made['sites_known']:
         yield ''
-        yield fill('Call sites are not known on both sides: run with '
-                   'stacks:sample.')
+        yield fill('Call sites are not known on both sides: run both '
+                   'with --conf stacks:sample.')
     if made['outside']:
         yield heading('Outside the pool')
         yield from table(made['outside'], '')
@@ -299,8 +299,8 @@ def build_parser():
         description='Show what grew between two reports, or between two '
                     'moments of one run.')
     parser.add_argument('before', metavar='A',
-                        help='a process id, a report, or a file of the '
-                             'runtime directory')
+                        help='a process id, a report, a directory with one, '
+                             'or a file of the runtime directory')
     parser.add_argument('after', metavar='B', nargs='?',
                         help='the same, later or of another run')
     parser.add_argument('--from', metavar='T', dest='begin',

@@ -225,8 +225,24 @@ def from_pid(pid):
     return story
 
 
+def only_report(directory):
+    """Of a run of one process, what it wrote at its end."""
+    try:
+        names = [name for name in os.listdir(directory)
+                 if name.endswith('.exit.json')]
+    except OSError as error:
+        raise unreadable(directory, error)
+    if len(names) == 1:
+        return os.path.join(directory, names[0])
+    raise Problem('%s is a directory with %s; name a report or a process id%s'
+                  % (directory, 'reports of %d processes' % len(names)
+                     if names else 'no *.exit.json', '; `gpupool report %s` '
+                     'compares them' % directory if names else ''), 2)
+
+
 def find(what, ring=None):
-    """The story of a file or a process id; Problem if there is none."""
+    """The story of a file, a directory with one report, or a process id;
+    Problem if there is none."""
     if what.isdigit() and not os.path.exists(what):
         return from_pid(int(what))
     try:
@@ -236,8 +252,7 @@ def find(what, ring=None):
     except OSError:
         raise Problem('there is no %s' % what)
     if os.path.isdir(what):
-        raise Problem('%s is a directory; a report or a process id is '
-                      'expected here' % what, 2)
+        what = only_report(what)
     if kind_of(what) == 'ring':
         return from_ring(read_ring(what))
     if what.endswith('.txt') and os.path.exists(what[:-3] + 'json'):

@@ -99,6 +99,17 @@ class Reports(Diff):
         self.assertIn('300.00 MiB more allocated than before', page)
         self.assertIn('+280.00 MiB', page)
 
+    def test_of_each_run_a_directory(self):
+        places = [os.path.join(self.dir, name) for name in ('one', 'two')]
+        for place, path in zip(places, self.pair()):
+            os.mkdir(place)
+            os.rename(path, os.path.join(place, 'gpupool-a-1.exit.json'))
+        self.assertIn('300.00 MiB more allocated than before',
+                      self.diff(*places))
+        self.write({}, 'one/gpupool-a-2.exit.json')
+        self.assertIn('one is a directory with reports of 2',
+                      self.diff(*places, status=2))
+
     def test_no_difference(self):
         page = self.check_page(golden('exit'), golden('exit'))
         self.assertIn('Allocated memory is the same', page)
