@@ -97,6 +97,10 @@ def print_version():
 
 
 def no_such(verb):
+    from gpupool_ctl import VERBS as ASKED
+    if verb in ASKED:
+        return Problem('%s is asked of a process: gpupool ctl PID %s'
+                       % (verb, verb), 2)
     near = difflib.get_close_matches(verb, [v[0] for v in VERBS], 1)
     return Problem('there is no command %s; %s`gpupool --help` lists them' % (
         verb, 'the nearest is %s, ' % near[0] if near else ''), 2)

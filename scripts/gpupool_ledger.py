@@ -186,18 +186,21 @@ def by_pid(pid, dead=False, directory=None):
              if process.pid == pid]
     if found:
         return found[-1]
+    where = directory or ' or '.join(directories())
     if gpupool_file.start_of(pid):
         owner = os.stat('/proc/%d' % pid).st_uid
         if owner != os.geteuid():
             raise Problem('process %d belongs to %s, and only they can ask it: '
                           '%s' % (pid, user(owner), sudo(owner)))
         raise Problem('process %d uses no GPU under gpupool (nothing of it in '
-                      '%s)' % (pid, directory or ' or '.join(directories())))
+                      '%s)' % (pid, where))
     if not dead and any(process.pid == pid
                         for process in processes(True, directory)[0]):
         raise Problem('process %d has ended; `gpupool report %d` shows what '
                       'it left' % (pid, pid))
-    raise Problem('there is no process %d' % pid)
+    raise Problem('there is no process %d, and nothing of it in %s' % (
+        pid, where) + (' (keep_reports: of how many that have ended the files '
+                       'stay)' if dead else ''))
 
 
 # ---- asking ------------------------------------------------------------------

@@ -14,7 +14,7 @@ import time
 
 import gpupool_settings
 from gpupool_elf import check_program, find_program, interpreter
-from gpupool_paths import (NoDirectory, Problem, find_library,
+from gpupool_paths import (NoDirectory, Parser, Problem, find_library,
                            find_simulator, plain_path, runtime_dir)
 from gpupool_watch import Watch
 
@@ -77,7 +77,7 @@ def add_options(parser):
 
 
 def build_parser():
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='gpupool run', description=DESCRIPTION, epilog=EPILOG,
         usage='gpupool run [options] -- PROGRAM ARGS',
         formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -129,9 +129,17 @@ def environment(options, library):
     return env
 
 
+def is_tiny(text):
+    """A number without its unit."""
+    try:
+        return float(text) < 1 << 20
+    except ValueError:
+        return False
+
+
 def limit_setting(text):
     """The limit as a setting. A size is for the library to read."""
-    if any(c in text for c in ',:[]'):
+    if any(c in text for c in ',:[]') or is_tiny(text):
         raise Problem('--limit %s: accepted are a size, as 8GiB, and a share '
                       'of each device, as 50%%; --conf takes lists by device'
                       % text, 2)

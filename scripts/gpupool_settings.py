@@ -54,8 +54,8 @@ def check(library, text):
     if settings is not None and settings['limit_is_bad']:
         raise Problem(
             '%s\nThe program was not started, so that it does not run without '
-            'its limit: mend this, or add on_bad_limit:continue to run all '
-            'the same.' % settings['limit_message'])
+            'its limit: mend this, or add --conf on_bad_limit:continue to '
+            'run all the same.' % settings['limit_message'])
     return settings
 
 

@@ -195,6 +195,11 @@ class Status(RunTest):
         self.assertIn(b'there is no command rnu; the nearest is run',
                       result.err)
         self.assertLessEqual(max(map(len, result.err.splitlines())), 80)
+        # What is asked of a process.
+        result = harness.run([sys.executable, GPUPOOL, 'trim', '1'],
+                             self.env())
+        self.assert_ok(result, 2)
+        self.assertIn(b'gpupool ctl PID trim', result.err)
 
     def test_options_before_the_command(self):
         result = harness.run([sys.executable, GPUPOOL, '--limit', '8GiB',
@@ -280,7 +285,8 @@ class Preload(RunTest):
                                   'echo $GPUPOOL_CONF')
             self.assertEqual(result.out.decode().strip(), setting,
                              str(result))
-        for text in '0%', '101%', '%', 'x%', '1GiB,quiet:True', '[0:1GiB]':
+        for text in ('0%', '101%', '%', 'x%', '1GiB,quiet:True', '[0:1GiB]',
+                     '8', '0.5'):
             result = self.gpupool('--limit', text, '--', 'true')
             self.assert_ok(result, 2)
             self.assertIn(b'--limit', result.err)
