@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 static int failures;
@@ -202,6 +203,31 @@ static void devices(void)
 	IS(device, 1);
 }
 
+/* The runtime works in the context that is current, whatever device it would
+ * have chosen. */
+static void others_context(void)
+{
+	CUcontext context, current = NULL;
+	unsigned flags;
+	int active = 1;
+	void *p;
+
+	IS(cuInit(0), CUDA_SUCCESS);
+#if CUDA_VERSION >= 13000
+	IS(cuCtxCreate(&context, NULL, 0, 1), CUDA_SUCCESS);
+#else
+	IS(cuCtxCreate(&context, 0, 1), CUDA_SUCCESS);
+#endif
+	IS(cudaMalloc(&p, 512), cudaSuccess);
+	IS(cudaMemset(p, 1, 512), cudaSuccess);
+	IS(cuCtxGetCurrent(&current), CUDA_SUCCESS);
+	IS(current == context, 1);
+	IS(cuDevicePrimaryCtxGetState(0, &flags, &active), CUDA_SUCCESS);
+	IS(active, 0);
+	IS(cudaFree(p), cudaSuccess);
+	IS(cuCtxDestroy(context), CUDA_SUCCESS);
+}
+
 int main(void)
 {
 	int version = 0;
@@ -211,6 +237,7 @@ int main(void)
 	IS(version, CUDART_VERSION);
 	IS(cudaDriverGetVersion(&version), cudaSuccess);
 	IS(version >= 11000, 1);
+	others_context();
 	last_error();
 	memory();
 	arrays();

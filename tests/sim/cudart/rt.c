@@ -90,9 +90,12 @@ void rt_forget_primary(int device)
 static bool is_reset(CUcontext ctx)
 {
 	unsigned flags;
+	CUdevice device;
 	int active = 1;
 	bool ours = false;
 
+	if (!driver.cuCtxGetDevice(&device))
+		return false;
 	pthread_mutex_lock(&primary_lock);
 	for (int i = 0; i < DEVICES_MAX && !ours; i++)
 		ours = primary[i] == ctx;
