@@ -99,10 +99,8 @@ static void give_pool(struct gp_context *context)
 		return;
 	if (gp_settings()->backend == GP_BACKEND_CUDA_MALLOC_ASYNC) {
 		context->driver_pool = gp_driver_pool_open(context);
-		if (context->driver_pool) {
-			make_probe(context);
+		if (context->driver_pool)
 			return;
-		}
 		gp_warn("device %d has no memory pools for "
 			"backend:cudaMallocAsync; backend:native serves there",
 			context->cuda.device);
@@ -125,7 +123,6 @@ static void give_pool(struct gp_context *context)
 	/* While there is memory to be had. */
 	if (gp_order_is(gp_pool_order(context->pool), GP_ORDER_SYNC))
 		gp_cuda_keep_spare(&context->cuda);
-	make_probe(context);
 }
 
 /* Makes `handle`, current on this thread, known. NULL if that fails. */
@@ -160,6 +157,7 @@ enter(CUcontext handle)
 	context->primary = !known_created && is_primary(handle, device);
 	context->ours = known_created || context->primary;
 	context->free_bytes = GP_UNKNOWN;
+	make_probe(context);
 	give_pool(context);
 
 	pthread_mutex_lock(&gp_context_lock);

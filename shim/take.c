@@ -4,6 +4,8 @@
 #include <errno.h>
 
 #include "shim/async.h"
+#include "shim/capture.h"
+#include "shim/context.h"
 #include "shim/devices.h"
 #include "shim/driver_pool.h"
 #include "shim/reporter.h"
@@ -121,6 +123,14 @@ static bool begin(struct gp_take *take, CUdevice device, CUcontext context,
 	return granted;
 }
 
+/* Whatever there is room for, the driver refuses it, and ends the capture. */
+static __attribute__((noinline, cold)) bool capture_forbids(void)
+{
+	const struct gp_context *context = gp_context_current();
+
+	return context && gp_context_capture_probe(context) != CUDA_SUCCESS;
+}
+
 bool gp_take_begin(struct gp_take *take, enum gp_kind kind, uint64_t bytes,
 		   const char *call)
 {
@@ -133,6 +143,8 @@ bool gp_take_begin(struct gp_take *take, enum gp_kind kind, uint64_t bytes,
 	if (!bytes || !gp_active() ||
 	    real->cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context ||
 	    real->cuCtxGetDevice(&device) != CUDA_SUCCESS)
+		return true;
+	if (gp_capture_any() && kind == GP_KIND_plain && capture_forbids())
 		return true;
 	return begin(take, device, context, kind, bytes, call);
 }

@@ -97,6 +97,17 @@ class Exact(CapsTest):
         # It cannot be helped: what is cached stays so.
         self.assertEqual(lines[3], ('used', '32'))
 
+    def test_captures(self):
+        """What a capture forbids ends it, whether there is room or not."""
+        argv = ['drv_debug', 'alloc=2M', 'capture=global', 'capture=relaxed']
+        plain = self.run_program(argv, preload=False, sim='memory:1GiB')
+        for backend in 'native', 'passthrough':
+            result = self.run_program(
+                argv, sim='memory:1GiB', conf='quiet:True,memory_limit:66MiB,'
+                'backend:' + backend)
+            self.assert_ok(result)
+            self.assertEqual(result.out, plain.out)
+
     def test_fraction(self):
         conf = 'quiet:True,per_process_memory_fraction:0.25'
         lines = self.caps('own=2Mx0', 'total=1', conf=conf +
