@@ -133,6 +133,10 @@ def main(argv):
     else:
         story = gpupool_story.newest()
         print('gpupool: ' + story.path, file=sys.stderr)
+    refused = gpupool_story.last_refusal(story.path)
+    if refused:
+        print('gpupool: it was refused memory; why: gpupool report ' + refused,
+              file=sys.stderr)
     if options.form == 'tensorboard':
         tensorboard(story, options)
     else:

@@ -11,6 +11,7 @@ A Story has
     page     the text that the library wrote beside the report, or None
     ring     gpupool_ring.Ring of the same process, or None
 """
+import glob
 import json
 import os
 
@@ -258,6 +259,19 @@ def find(what, ring=None):
     if what.endswith('.txt') and os.path.exists(what[:-3] + 'json'):
         what = what[:-3] + 'json'
     return from_report(what, ring)
+
+
+def last_refusal(path):
+    """Beside a report at exit, the last one of a request that was refused."""
+    base, ending, rest = path.rpartition('.exit.json')
+    if not ending or rest:
+        return None
+    found = []
+    for name in glob.glob(glob.escape(base) + '.oom-*.json'):
+        number = name[len(base + '.oom-'):-len('.json')]
+        if number.isdigit():
+            found.append((int(number), name))
+    return max(found)[1] if found else None
 
 
 def newest():

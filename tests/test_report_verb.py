@@ -73,6 +73,14 @@ class Files(ReportVerb):
         self.assert_ok(result)
         self.assertIn(b'gpupool-a-1.exit.json', result.err)
         self.assertIn(b'cuMemAlloc_v2 asked for', result.out)
+        # Why it had no memory is in another one.
+        self.assertNotIn(b'refused', result.err)
+        for number in 9, 10:
+            shutil.copy(golden('oom'), os.path.join(
+                self.dir, 'gpupool-a-1.oom-%d.json' % number))
+        result = self.gpupool('report')
+        self.assertIn(b'why: gpupool report gpupool-a-1.oom-10.json',
+                      b' '.join(result.err.split()))
 
 
 class Processes(ReportVerb):
