@@ -128,7 +128,7 @@ static __attribute__((noinline, cold)) bool capture_forbids(void)
 {
 	const struct gp_context *context = gp_context_current();
 
-	return context && gp_context_capture_probe(context) != CUDA_SUCCESS;
+	return context && gp_context_probe(context) != CUDA_SUCCESS;
 }
 
 bool gp_take_begin(struct gp_take *take, enum gp_kind kind, uint64_t bytes,
