@@ -275,7 +275,7 @@ bool gp_cache_flush_all(struct gp_pool *pool, const struct gp_cache *self,
 		struct gp_cache *cache = pool->caches[i];
 		uint64_t freed;
 
-		if (cache == self && !holds(cache, parts))
+		if (self && cache == self && !holds(self, parts))
 			continue;
 		any |= flush(pool, cache, parts, &freed) != 0;
 		if (self && cache != self)

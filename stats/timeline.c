@@ -79,7 +79,7 @@ static bool is_crowded(const struct gp_timeline *t, uint64_t ns)
 	const struct gp_timeline_point *last = &t->points[t->n - 1];
 
 	return last->ns - last[-2].ns <
-	       (ns - t->points[0].ns) / (GP_TIMELINE_POINTS * CLOSE);
+	       (ns - t->points[0].ns) / GP_TIMELINE_POINTS / CLOSE;
 }
 
 /* The last point goes, and the one before becomes the peak of both. */

@@ -104,11 +104,11 @@ static void backward(void)
 
 static void update(void)
 {
-	for (int i = 0; i < LAYERS; i++) {
+	for (size_t i = 0; i < LAYERS; i++) {
 		roots[2 * i] = made(WIDTH * WIDTH * 4);
 		roots[2 * i + 1] = made(WIDTH * 4);
 	}
-	for (int i = 0; i < 2 * LAYERS; i++)
+	for (size_t i = 0; i < 2ul * LAYERS; i++)
 		drop(roots[i]);
 	for (struct layer *l = layers; l < layers + LAYERS; l++) {
 		drop(l->by_weight);
