@@ -88,7 +88,9 @@ static CUresult transfer(CUstream hstream, struct sim_work *work, bool sync)
 	err = sim_submit(stream, work, wait ? &op : NULL);
 	if (op) {
 		sim_op_wait(op);
-		err = stream->ctx->sticky;
+		/* Else the process ends, and nothing was copied. */
+		err = op->state == SIM_DONE ? stream->ctx->sticky
+					    : CUDA_ERROR_DEINITIALIZED;
 		sim_op_unref(op);
 	}
 	return err;
