@@ -297,7 +297,7 @@ static cold CUresult alloc_plainly(CUdeviceptr *address, size_t bytes,
 	if (!gp_take_begin(&take, GP_KIND_plain, bytes, call))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	rc = gp_real()->cuMemAlloc_v2(address, bytes);
-	if (gp_room_made(rc))
+	if (gp_room_made_for(bytes, rc))
 		rc = gp_real()->cuMemAlloc_v2(address, bytes);
 	took(&take, rc, address, bytes);
 	return rc;
@@ -353,7 +353,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	rc = gp_real()->cuMemAllocPitch_v2(address, pitch, width, height,
 					   element_size);
-	if (gp_room_made(rc))
+	if (gp_room_made_for(pitched(width, height), rc))
 		rc = gp_real()->cuMemAllocPitch_v2(address, pitch, width,
 						   height, element_size);
 	took(&take, rc, address, rc == CUDA_SUCCESS ? *pitch * height : 0);

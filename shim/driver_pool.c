@@ -155,7 +155,7 @@ CUresult gp_driver_pool_alloc(struct gp_driver_pool *pool, CUdeviceptr *address,
 		async.context = pool->context->cuda.context;
 		async.owner = pool;
 		rc = allocate(pool, &va, bytes);
-		if (gp_room_made(rc))
+		if (gp_room_made_for(bytes, rc))
 			rc = allocate(pool, &va, bytes);
 		rc = gp_async_end(&async, rc, va);
 	}

@@ -63,7 +63,7 @@ CUresult cuArrayCreate_v2(CUarray *array, const CUDA_ARRAY_DESCRIPTOR *shape)
 			   "cuArrayCreate_v2"))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	rc = real->cuArrayCreate_v2(array, shape);
-	if (gp_room_made(rc))
+	if (gp_room_made_for(array_bytes(&full), rc))
 		rc = real->cuArrayCreate_v2(array, shape);
 	gp_take_end(&take, rc, rc == CUDA_SUCCESS ? (uintptr_t)*array : 0);
 	return rc;
@@ -81,7 +81,7 @@ CUresult cuArray3DCreate_v2(CUarray *array,
 			   "cuArray3DCreate_v2"))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	rc = real->cuArray3DCreate_v2(array, shape);
-	if (gp_room_made(rc))
+	if (gp_room_made_for(array_bytes(shape), rc))
 		rc = real->cuArray3DCreate_v2(array, shape);
 	gp_take_end(&take, rc, rc == CUDA_SUCCESS ? (uintptr_t)*array : 0);
 	return rc;

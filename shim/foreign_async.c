@@ -30,7 +30,7 @@ static CUresult allocate(alloc_fn *real, CUdeviceptr *address, size_t bytes,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	slot = gp_work_submit(stream, gp_work_rows[id].default_stream);
 	rc = real(address, bytes, stream);
-	if (gp_room_made(rc))
+	if (gp_room_made_for(bytes, rc))
 		rc = real(address, bytes, stream);
 	gp_work_submitted(slot, rc);
 	return gp_async_end(&async, rc, rc == CUDA_SUCCESS ? *address : 0);
@@ -49,7 +49,7 @@ static CUresult allocate_from(alloc_from_fn *real, CUdeviceptr *address,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	slot = gp_work_submit(stream, gp_work_rows[id].default_stream);
 	rc = real(address, bytes, pool, stream);
-	if (gp_room_made(rc))
+	if (gp_room_made_for(bytes, rc))
 		rc = real(address, bytes, pool, stream);
 	gp_work_submitted(slot, rc);
 	return gp_async_end(&async, rc, rc == CUDA_SUCCESS ? *address : 0);

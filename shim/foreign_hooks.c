@@ -20,7 +20,7 @@ CUresult cuMemAllocManaged(CUdeviceptr *address, size_t bytes, unsigned flags)
 	if (!gp_take_begin(&take, GP_KIND_managed, bytes, "cuMemAllocManaged"))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	rc = real->cuMemAllocManaged(address, bytes, flags);
-	if (gp_room_made(rc))
+	if (gp_room_made_for(bytes, rc))
 		rc = real->cuMemAllocManaged(address, bytes, flags);
 	gp_take_end(&take, rc, rc == CUDA_SUCCESS ? *address : 0);
 	if (rc == CUDA_SUCCESS)

@@ -24,7 +24,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
 			      "cuMemCreate"))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	rc = real->cuMemCreate(handle, bytes, prop, flags);
-	if (gp_room_made_on(device, rc))
+	if (gp_room_made_on(device, bytes, rc))
 		rc = real->cuMemCreate(handle, bytes, prop, flags);
 	gp_take_end(&take, rc, rc == CUDA_SUCCESS ? *handle : 0);
 	return rc;

@@ -12,7 +12,7 @@
 static bool room_made(struct gp_overhead *overhead, CUdevice device,
 		      CUresult rc)
 {
-	if (!gp_room_made_on(device, rc))
+	if (!gp_room_made_on(device, 0, rc))
 		return false;
 	gp_overhead_again(overhead);
 	return true;

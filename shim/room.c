@@ -26,13 +26,13 @@ void gp_room_card_refused(void)
 	limit_refused = false;
 }
 
-bool gp_room_make(CUdevice device, uint64_t bytes, CUcontext except)
+uint64_t gp_room_make(CUdevice device, uint64_t bytes, CUcontext except)
 {
 	uint64_t given = gp_async_trim(device);
 
 	if (given < bytes)
 		given += gp_context_trim(device, bytes - given, except);
-	return given > 0;
+	return given;
 }
 
 int gp_room_reserve(CUdevice device, const struct gp_charge *charge,
@@ -67,9 +67,11 @@ static bool neighbours_gave(CUdevice device)
 				 UINT64_MAX) > 0;
 }
 
-__attribute__((noinline, cold)) bool gp_room_lacked_on(CUdevice device)
+__attribute__((noinline, cold)) bool gp_room_lacked_on(CUdevice device,
+						       uint64_t bytes)
 {
 	int saved = errno;
+	uint64_t given;
 	bool some;
 
 	/* That may be the first call of all, a context's making: who has no
@@ -77,18 +79,20 @@ __attribute__((noinline, cold)) bool gp_room_lacked_on(CUdevice device)
 	if (!gp_active())
 		return false;
 	limit_refused = false;
-	some = gp_room_make(device, UINT64_MAX, NULL) ||
-	       neighbours_gave(device);
+	given = gp_room_make(device, UINT64_MAX, NULL);
+	some = given > 0;
+	if (!given || given < bytes)
+		some |= neighbours_gave(device);
 	errno = saved;
 	return some;
 }
 
-__attribute__((noinline, cold)) bool gp_room_lacked(void)
+__attribute__((noinline, cold)) bool gp_room_lacked(uint64_t bytes)
 {
 	CUdevice device;
 
 	/* Without a context the call was about some device all the same. */
 	if (gp_real()->cuCtxGetDevice(&device) != CUDA_SUCCESS)
 		device = -1;
-	return gp_room_lacked_on(device);
+	return gp_room_lacked_on(device, bytes);
 }

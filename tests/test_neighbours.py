@@ -103,9 +103,12 @@ class Room(CardTest):
 
     def test_what_the_driver_serves_too(self):
         """Memory that no pool holds: the neighbours are asked as well."""
-        idle, needy = self.idle_and_needy(
-            needy_conf='backend:passthrough')
-        self.assertEqual(self.alloc(needy, 800), 0)
+        for conf in 'backend:passthrough', 'backend:cudaMallocAsync':
+            idle, needy = self.idle_and_needy(
+                needy_conf=conf + ',neighbour_wait:10s')
+            self.assertEqual(self.alloc(needy, 800), 0)
+            self.assertEqual(self.finish(idle)[0], 0)
+            self.assertEqual(self.finish(needy)[0], 0)
 
     def full_of_cache(self, conf=''):
         """One whose cache leaves no room for another context."""
