@@ -17,6 +17,22 @@ void gp_context_each(void (*visit)(struct gp_context *, void *), void *arg)
 	gp_context_return();
 }
 
+/* The driver's pool knows by itself what is in use. */
+static uint64_t trim_driver_pool(const struct gp_context *context,
+				 uint64_t bytes)
+{
+	uint64_t reserved = gp_context_reserved(context);
+
+	return gp_driver_pool_trim(context->driver_pool,
+				   reserved > bytes ? reserved - bytes : 0);
+}
+
+static uint64_t trim(const struct gp_context *context, uint64_t bytes)
+{
+	return context->pool ? gp_pool_trim(context->pool, bytes)
+			     : trim_driver_pool(context, bytes);
+}
+
 uint64_t gp_context_trim(CUdevice device, uint64_t bytes, CUcontext except)
 {
 	struct gp_context *list[GP_MAX_CONTEXTS];
@@ -24,10 +40,9 @@ uint64_t gp_context_trim(CUdevice device, uint64_t bytes, CUcontext except)
 	uint64_t freed = 0;
 
 	for (size_t i = 0; i < n && freed < bytes; i++)
-		if (list[i]->pool &&
-		    (device < 0 || list[i]->cuda.device == device) &&
+		if ((device < 0 || list[i]->cuda.device == device) &&
 		    list[i]->cuda.context != except)
-			freed += gp_pool_trim(list[i]->pool, bytes - freed);
+			freed += trim(list[i], bytes - freed);
 	gp_context_return();
 	return freed;
 }
@@ -44,15 +59,10 @@ static uint64_t reserved_by(struct gp_context *const *list, size_t n)
 static uint64_t trim_idle(const struct gp_context *context, uint64_t bytes,
 			  uint64_t most, bool *more)
 {
-	uint64_t reserved, least;
-
 	if (context->pool)
 		return gp_pool_trim_idle(context->pool, bytes, most, more);
 	*more = false;
-	reserved = gp_context_reserved(context);
-	least = bytes < most ? bytes : most;
-	return gp_driver_pool_trim(context->driver_pool,
-				   reserved > least ? reserved - least : 0);
+	return trim_driver_pool(context, bytes < most ? bytes : most);
 }
 
 /* What is idle goes at once. What the device still works on is looked at again

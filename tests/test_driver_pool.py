@@ -46,13 +46,33 @@ class Order(Debug):
                                  'query: 600', 'same: 0', 'idle: 0',
                                  'free: 0', 'free: 1'])
 
+    def test_an_allocation_does_not_wait_for_the_default_stream(self):
+        lines = self.debug('alloc=4M', 'busy=300000', 'alloc=4M', 'query=0')
+        self.assertEqual(lines[-1], 'query: 600')
+
     def test_zeros(self):
         steps = ('alloc=4M', 'fill=0:0:1000:7', 'free=0', 'alloc=4M',
                  'same=0:1', 'peek=1:400', 'free=1')
         lines = self.debug(*steps)
         self.assertEqual(lines[-3:-1], ['same: 1', 'peek: 00000007'])
-        lines = self.debug(*steps, conf=CONF + ',zero_memory:True')
+        # They are there when the allocation returns.
+        lines = self.debug(*steps, conf=CONF + ',zero_memory:True',
+                           sim='memory:1GiB,copy_us:100000')
         self.assertEqual(lines[-3:-1], ['same: 1', 'peek: 00000000'])
+
+    def test_zeros_that_cannot_be_written(self):
+        """The driver serves, and the pool has its memory back."""
+        lines = self.debug('alloc=4M', 'alloc=4M', 'used=1',
+                           conf=CONF + ',zero_memory:True',
+                           sim='memory:1GiB,fail:cuMemsetD8Async@1')
+        self.assertEqual(lines, ['alloc: 0', 'alloc: 0', 'used: 8'])
+
+    def test_without_a_context(self):
+        steps = ('alloc=4M', 'current=0', 'free=0', 'alloc=4M', 'current=1',
+                 'free=0', 'free=0')
+        plain = self.debug(*steps, preload=False)
+        for conf in CONF, 'quiet:True', 'quiet:True,reuse:sync':
+            self.assertEqual(self.debug(*steps, conf=conf), plain)
 
     def test_captures(self):
         for mode in 'relaxed', 'global':
@@ -110,6 +130,14 @@ class Memory(Debug):
         self.assertEqual(lines[2:], ['reset: 0', 'used: 0', 'free: 1',
                                      'alloc: 0', 'used: 4'])
 
+    def test_after_a_reset_there_is_as_much_as_before(self):
+        lines = self.debug('alloc=200M', 'reset=1', 'alloc=200M', 'create=1',
+                           'alloc=10M', 'destroy=1', 'reset=1', 'alloc=240M',
+                           conf=CONF + ',memory_limit:256MiB,'
+                           'count_context:False')
+        self.assertEqual([line for line in lines if line[:5] == 'alloc'],
+                         ['alloc: 0'] * 4)
+
     def test_a_context_of_its_own(self):
         lines = self.debug('create=1', 'alloc=100M', 'used=1', 'destroy=1',
                            'used=1')
@@ -158,6 +186,23 @@ class Figures(VerbTest):
         self.assertEqual(report['passthrough_device_bytes'], 0)
         self.assertEqual(report['devices'][0]['part.pool'],
                          pool['reserved_bytes.all.current'])
+
+    def test_peaks_and_sections(self):
+        result = self.run_program(
+            ['drv_debug', 'alloc=100M', 'free=0', 'peaks=1', 'mark=one',
+             'alloc=20M', 'mark=two', 'alloc=10M', 'free=1', 'trim=1'],
+            conf='backend:cudaMallocAsync', sim='memory:1GiB')
+        self.assert_ok(result)
+        self.assertIn(b'trim: 90\n', result.out)
+        report = self.report()
+        pool = report['pools'][0]
+        self.assertEqual(pool['allocated_bytes.all.peak'], 30 * MIB)
+        self.assertEqual(pool['most_allocated_bytes'], 100 * MIB)
+        self.assertEqual(pool['most_reserved_bytes'], 100 * MIB)
+        self.assertEqual(pool['num_trims'], 1)
+        self.assertEqual({row['name']: row['allocated_bytes.peak']
+                          for row in report['sections']},
+                         {'one': 20 * MIB, 'two': 30 * MIB})
 
     def test_plain_async_use_is_counted_with_what_is_reserved(self):
         """Native: of the program's own pools counts what the driver reserves
@@ -209,6 +254,13 @@ class Figures(VerbTest):
             self.device(proc).figures['reserved_bytes.all.current'],
             100 * MIB)
 
+    def test_kept_for_good(self):
+        self.assert_ok(self.run_program(
+            ['drv_debug', 'alloc=100M', 'free=0', 'sleep=500'],
+            conf=CONF + ',cache_policy:keep,cache_decay_ms:10',
+            sim='memory:1GiB'))
+        self.assertEqual(self.report()['pools'][0]['cached_bytes'], 100 * MIB)
+
     def test_top_and_events(self):
         proc = self.holder(100, CONF)
         figures = self.device(proc).figures
@@ -221,6 +273,11 @@ class Figures(VerbTest):
         result = self.gpupool('report', str(proc.pid))
         self.assert_ok(result)
         self.assertTrue(re.search(r'100\.00 MiB', result.out.decode()))
+        result = self.gpupool('report', str(proc.pid), '--csv')
+        self.assert_ok(result)
+        for event, mib in ('alloc', 100), ('alloc', 50), ('free', 50):
+            self.assertRegex(result.out.decode(),
+                             ',%s,.*,%d,' % (event, mib * MIB))
 
 
 if __name__ == '__main__':

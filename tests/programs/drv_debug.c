@@ -12,14 +12,17 @@
  *                                     non-blocking; not waited for
  *   peek=I:OFFSET                     the word there, as a kernel reads it
  *   set=I:OFFSET:BYTES                cuMemsetD8, which knows sizes
- *   spin=US                           a kernel in the other stream lasts so long
+ *   spin=US  busy=US                  a kernel in the other stream, in the
+ *                                     default one, lasts so long
  *   same=I:J                          have they one address?
  *   range=I  ipc=I  aligned=I         what is told of it
  *   capture=relaxed|global            frees and allocates while a stream captures
- *   query=1                           the other stream's state
+ *   query=1  query=0                  the other stream's state, the default's
  *   idle=1 reset=1                    cuCtxSynchronize; reset
  *   create=1 destroy=1                a context of its own, and its end
+ *   current=0 current=1               none is current; it is again
  *   used=1 info=1 sleep=MS
+ *   mark=NAME peaks=1 trim=1          gpupool_mark, _reset_peak, _trim
  *
  * BYTES may end in K or M, OFFSET may be negative.
  */
@@ -32,6 +35,8 @@
 #include <unistd.h>
 
 #include <cuda.h>
+
+#include "shim/gpupool.h"
 
 #define MAX_BLOCKS 256
 
@@ -155,11 +160,11 @@ static void tell_info(void)
 	       total >> 20);
 }
 
-static void spin(unsigned us)
+static void spin(unsigned us, CUstream stream)
 {
 	void *args[] = {&us};
 
-	need(launch("spin", args, other), "spin");
+	need(launch("spin", args, stream), "spin");
 }
 
 static void take(size_t bytes, size_t pitch_of)
@@ -207,6 +212,24 @@ static int of_block(const char *step, const long long n[4])
 	return 1;
 }
 
+/* What the library offers beside; false: no such step. */
+static int of_library(const char *step, const char *value)
+{
+	uint64_t freed = 0;
+
+	if (!strcmp(step, "mark"))
+		need((CUresult)-gpupool_mark(value), "mark");
+	else if (!strcmp(step, "peaks"))
+		need((CUresult)-gpupool_reset_peak(0), "peaks");
+	else if (!strcmp(step, "trim"))
+		need((CUresult)-gpupool_trim(0, &freed), "trim");
+	else
+		return 0;
+	if (!strcmp(step, "trim"))
+		printf("trim: %llu\n", (unsigned long long)freed >> 20);
+	return 1;
+}
+
 static void create(void)
 {
 #if CUDA_VERSION >= 13000
@@ -229,9 +252,11 @@ static void step(const char *word)
 	else if (!strcmp(name, "pitch"))
 		take(0, (size_t)n[0]);
 	else if (!strcmp(name, "spin"))
-		spin((unsigned)n[0]);
+		spin((unsigned)n[0], other);
+	else if (!strcmp(name, "busy"))
+		spin((unsigned)n[0], NULL);
 	else if (!strcmp(name, "query"))
-		printf("query: %d\n", (int)cuStreamQuery(other));
+		printf("query: %d\n", (int)cuStreamQuery(n[0] ? other : NULL));
 	else if (!strcmp(name, "idle"))
 		printf("idle: %d\n", (int)cuCtxSynchronize());
 	else if (!strcmp(name, "sleep"))
@@ -244,6 +269,8 @@ static void step(const char *word)
 		capture(strcmp(value, "global") != 0
 				? CU_STREAM_CAPTURE_MODE_RELAXED
 				: CU_STREAM_CAPTURE_MODE_GLOBAL);
+	else if (!strcmp(name, "current"))
+		need(cuCtxSetCurrent(n[0] ? context : NULL), "current");
 	else if (!strcmp(name, "create"))
 		create();
 	else if (!strcmp(name, "destroy"))
@@ -251,7 +278,7 @@ static void step(const char *word)
 	else if (!strcmp(name, "reset")) {
 		printf("reset: %d\n", (int)cuDevicePrimaryCtxReset(0));
 		use();
-	} else if (!of_block(name, n)) {
+	} else if (!of_library(name, value) && !of_block(name, n)) {
 		printf("what is '%s'?\n", word);
 		exit(2);
 	}
