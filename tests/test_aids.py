@@ -24,11 +24,13 @@ class Aids(harness.CudaTest):
         return (result.out.decode().splitlines(),
                 result.err.decode().splitlines())
 
-    def overruns(self):
+    def overruns(self, num=None):
         path, = glob.glob(os.path.join(self.dir, '*.exit.json'))
         with open(path, encoding='utf-8') as file:
-            found = json.load(file).get('overruns', [])
+            report = json.load(file)
         os.unlink(path)
+        found = report.get('overruns', [])
+        self.assertEqual(report.get('num_overruns', 0), num or len(found))
         return found
 
 
@@ -68,6 +70,47 @@ class Guards(Aids):
         found, = self.overruns()
         for what in 'allocated', 'freed':
             self.assertTrue(found[what][0]['file'].endswith('drv_debug'))
+
+    def test_each_with_its_own(self):
+        self.debug('alloc=1000', 'fill=0:1000:1:7', 'free=0',
+                   'alloc=1000', 'fill=1:1000:1:7', 'freeasync=1',
+                   'pitch=1000', 'fill=2:3072:1:7', 'free=2',
+                   conf=GUARD)
+        plain, other_free, other_alloc = self.overruns()
+        self.assertEqual(plain['allocated'], other_free['allocated'])
+        self.assertNotEqual(plain['freed'], other_free['freed'])
+        self.assertNotEqual(plain['allocated'], other_alloc['allocated'])
+        self.assertEqual(plain['freed'], other_alloc['freed'])
+
+    def test_without_stacks(self):
+        _, err = self.debug('alloc=1000', 'fill=0:1000:1:7', 'free=0',
+                            conf=GUARD + ',stacks:off')
+        self.assertEqual(len(err), 3, err)
+        self.assertIn('allocated in: no stack', err[1])
+        self.assertIn('freed in: no stack', err[2])
+
+    def test_more_than_the_report_has(self):
+        """All are told and counted; it has the first of them."""
+        steps = ['alloc=1000'] * 10
+        steps += ['fill=%d:1000:%d:7' % (i, i + 1) for i in range(10)]
+        steps += ['free=%d' % i for i in range(10)]
+        _, err = self.debug(*steps)
+        self.assertEqual(sum('overrun: ' in line for line in err), 10)
+        self.assertEqual([o['wrong_bytes'] for o in self.overruns(10)],
+                         list(range(4, 36, 4)))
+
+    def test_zones_are_not_shared(self):
+        """What one wrote beside its own is not told of its neighbour."""
+        steps = ['alloc=512'] * 6 + ['fill=%d:512:1:7' % i for i in (1, 2, 4)]
+        _, err = self.debug(*steps, *('free=%d' % i for i in range(6)))
+        self.assertEqual([o['before'] for o in self.overruns()], [False] * 3)
+
+    def test_what_cannot_be_read_is_not_told(self):
+        for nth in 1, 2:
+            _, err = self.debug(
+                'alloc=1000', 'free=0', 'alloc=1000', 'free=1',
+                sim='memory:1GiB,fail:cuMemcpyDtoHAsync_v2@%d' % nth)
+            self.assertEqual((err, self.overruns()), ([], []))
 
     def test_a_running_kernel_is_waited_for(self):
         _, err = self.debug('alloc=1000', 'spin=200000',

@@ -92,10 +92,12 @@ class Exact(CapsTest):
         self.assertEqual(lines[1], ('peak', '64'))
 
     def test_a_request_larger_than_the_limit(self):
-        lines = self.caps('plain=32M', 'free=plain', 'plain=65M', 'used=1')
-        self.assertEqual(lines[2], ('plain=65M', '0, %d' % OOM))
-        # It cannot be helped: what is cached stays so.
-        self.assertEqual(lines[3], ('used', '32'))
+        for kind in KINDS:
+            lines = self.caps('plain=32M', 'free=plain', kind + '=65M',
+                              'used=1')
+            self.assertEqual(lines[2], (kind + '=65M', '0, %d' % OOM))
+            # It cannot be helped: what is cached stays so.
+            self.assertEqual(lines[3], ('used', '32'))
 
     def test_captures(self):
         """What a capture forbids ends it, whether there is room or not."""
@@ -132,9 +134,14 @@ class KnownTraps(CapsTest):
 
     def test_a_free_is_charged_to_the_owners_device(self):
         """The memory of device 0 is freed while device 1 is current."""
+        for backend in 'native', 'passthrough', 'cudaMallocAsync':
+            with self.subTest(backend=backend):
+                self.owners_device(LIMIT + ',backend:' + backend)
+
+    def owners_device(self, conf):
         lines = self.caps('plain=2Mx0', 'own=2M', 'device=1', 'free=plain',
                           'own=2Mx0', 'device=0', 'plain=2Mx0',
-                          sim='memory:1GiB,devices:2')
+                          sim='memory:1GiB,devices:2', conf=conf)
         self.assertEqual(lines[0], ('plain=2Mx0', '32, %d' % OOM))
         self.assertEqual(lines[1], ('own=2M', '0, %d' % OOM))
         self.assertEqual(lines[2], ('free plain', '32, 0 failed'))
