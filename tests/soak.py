@@ -53,6 +53,7 @@ BOARD_BYTES = HEAD.size + WORKERS * WORKER_BYTES
 ENDS_OK, ENDS_ABORT, ENDS_KILL = range(3)
 
 HUNG_S = 120
+STOPPED_S = 5  # at most, as it may have the lock of the simulated cards
 ALIVE = 4  # workers at a time
 DEVICES = 2
 KEEP = 20
@@ -115,7 +116,7 @@ class Worker:
         self.conf = ''
         self.rounds = []
         self.seen = {}  # (process, thread, its steps): since when
-        self.stopped = False
+        self.stopped = 0  # since when
 
     def settings(self):
         draw = self.rng.choice
@@ -151,7 +152,8 @@ class Worker:
                 str(self.rng.getrandbits(48)), str(self.incarnation),
                 str(rounds), str(self.rng.randint(2, 4))]
         self.incarnation += 1
-        self.killed = self.stopped = False
+        self.killed = False
+        self.stopped = 0
         self.seen = {}
         self.out = open(self.soak.path('out-%d' % self.number), 'wb+')
         self.err = open(self.soak.path('err-%d' % self.number), 'wb+')
@@ -338,10 +340,14 @@ class Soak:
     def act_stop(self, worker):
         if worker.number and not worker.stopped:
             os.kill(worker.proc.pid, signal.SIGSTOP)
-            worker.stopped = True
-        elif worker.stopped:
+            worker.stopped = time.monotonic()
+
+    def go_on(self, worker):
+        worker.stopped = 0
+        try:
             os.kill(worker.proc.pid, signal.SIGCONT)
-            worker.stopped = False
+        except ProcessLookupError:
+            pass
 
     def process(self, worker):
         try:
@@ -426,7 +432,10 @@ class Soak:
                     if not worker.number and worker.incarnation:
                         raise Failure('worker 0 has ended')
                     worker.start()
-                worker.look(time.monotonic())
+                now = time.monotonic()
+                if worker.stopped and now - worker.stopped > STOPPED_S:
+                    self.go_on(worker)
+                worker.look(now)
             self.act()
             if time.monotonic() > told:
                 told += 60
@@ -439,7 +448,7 @@ class Soak:
         HEAD.pack_into(self.board, 0, 1, 0)
         for worker in self.workers:
             if worker.stopped:
-                self.act_stop(worker)
+                self.go_on(worker)
         end = time.monotonic() + 2 * HUNG_S
         while not all([worker.ended() for worker in self.workers]):
             for worker in self.workers:
