@@ -264,9 +264,12 @@ enum gp_served gp_serve_free(CUdeviceptr address, const void *caller,
 {
 	struct gp_pool *pool = gp_pool_of(address);
 	unsigned special = gp_special();
+	CUcontext current;
 
-	/* No context need be current (measured, driver 580). */
-	if (!pool || (special & GP_SPECIAL_PHASE))
+	/* No context need be current (measured, driver 580); but at the end of
+	 * the process the driver answers nothing else any more. */
+	if (!pool || (special & GP_SPECIAL_PHASE) ||
+	    gp_real()->cuCtxGetCurrent(&current) != CUDA_SUCCESS)
 		return GP_FORWARD;
 	*rc = special ? free_specially(pool, address, caller)
 		      : free_result(pool_free(pool, address, caller));

@@ -79,7 +79,11 @@ bool gp_across_look(enum gp_work_id id, CUdeviceptr dst, CUdeviceptr src,
 	if ((!to && !from) || !gp_running())
 		return false;
 	device = copying_device(id, stream);
-	return device >= 0 && (!reaches(device, to) || !reaches(device, from));
+	if (device < 0 || (reaches(device, to) && reaches(device, from)))
+		return false;
+	/* A capture takes no copies between peers, and would end. */
+	return !gp_capture_of(stream ? stream
+				     : gp_work_rows[id].default_stream);
 }
 
 static bool has_address(CUmemorytype type)

@@ -23,6 +23,8 @@ static void crossed(size_t bytes)
 	tell_rt("alloc on the stream",
 		cudaMallocAsync((void **)&p, bytes, stream));
 	tell_rt("set", cudaMemsetAsync(p, 1, bytes, stream));
+	/* cudaFree does not wait for this kind. */
+	tell_rt("wait", cudaStreamSynchronize(stream));
 	tell_rt("plain free", cudaFree(p));
 	tell_rt("alloc on the stream",
 		cudaMallocAsync((void **)&p, bytes, stream));
