@@ -2,6 +2,9 @@
  * Description: GPUPOOL_SIM: what is taken, what is refused and how, failures
  * set from outside, the figures at exit and the call log.
  */
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -120,10 +123,61 @@ static void call_log(void)
 	HOLDS(strstr(text, "gpusim: call_log: "));
 }
 
+static CUcontext late_context;
+static CUstream late_stream;
+
+static void *copy_late(void *arg)
+{
+	static char host[64];
+	CUdeviceptr p = *(CUdeviceptr *)arg;
+
+	NEED(cuCtxSetCurrent(late_context));
+	fprintf(stderr, "copy %d\n",
+		(int)cuMemcpyDtoHAsync(host, p, sizeof(host), late_stream));
+	/* The figures go there: until now the process could not end. */
+	open(strstr(getenv("GPUPOOL_SIM"), "stats:") + 6, O_RDONLY);
+	return NULL;
+}
+
+/* The child that ends while another of its threads waits for a copy. */
+static int late(void)
+{
+	uint32_t us = 20000000;
+	void *args[] = {&us};
+	pthread_t thread;
+	CUdeviceptr p;
+
+	late_context = sim_test_begin(getenv("GPUPOOL_SIM"));
+	NEED(cuMemAlloc(&p, 64));
+	NEED(cuStreamCreate(&late_stream, CU_STREAM_NON_BLOCKING));
+	NEED(cuLaunchKernel(sim_test_kernel("spin"), 1, 1, 1, 1, 1, 1, 0,
+			    late_stream, args, NULL));
+	NEED(pthread_create(&thread, NULL, copy_late, &p));
+	while (gpusim_pending() < 2)
+		usleep(1000);
+	exit(0);
+}
+
+static void the_end_overtakes_a_copy(void)
+{
+	char dir[] = "/tmp/gpusim-XXXXXX", path[100], settings[200];
+
+	HOLDS(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/figures", dir);
+	NEED(mkfifo(path, 0600));
+	snprintf(settings, sizeof(settings), "memory:1GiB,stats:%s", path);
+	IS(child(settings, "late"), 0);
+	IS(strcmp(text, "copy 4\n"), 0);
+	unlink(path);
+	rmdir(dir);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1 && !strcmp(argv[1], "init"))
 		return (int)cuInit(0) & 0xff;
+	if (argc > 1 && !strcmp(argv[1], "late"))
+		return late();
 	if (argc > 1)
 		return work();
 	taken("");
@@ -157,5 +211,6 @@ int main(int argc, char **argv)
 	IS(child("memory:4MiB,context:0", "work"), CUDA_ERROR_OUT_OF_MEMORY);
 	figures();
 	call_log();
+	the_end_overtakes_a_copy();
 	return sim_test_end();
 }
