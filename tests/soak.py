@@ -103,6 +103,17 @@ class Failure(Exception):
     pass
 
 
+def catches(pid, number):
+    """Has the process a handler for this signal?"""
+    try:
+        with open('/proc/%d/status' % pid, encoding='ascii',
+                  errors='replace') as file:
+            caught = re.search(r'^SigCgt:\s*([0-9a-f]+)$', file.read(), re.M)
+    except OSError:
+        return False
+    return bool(caught and int(caught.group(1), 16) >> (number - 1) & 1)
+
+
 class Worker:
     """One place on the board, and the process that has it now."""
 
@@ -333,8 +344,8 @@ class Soak:
             worker.kill()
 
     def act_report(self, worker):
-        """On the signal, once it can be known that it is caught."""
-        if self.process(worker):
+        """On the signal, where it is caught: not after an exec so far."""
+        if self.process(worker) and catches(worker.proc.pid, signal.SIGUSR1):
             os.kill(worker.proc.pid, signal.SIGUSR1)
 
     def act_stop(self, worker):

@@ -1,5 +1,7 @@
 """A short soak: see soak.py, and `make soak` for a long one."""
+import os
 import random
+import signal
 import unittest
 
 import harness
@@ -37,6 +39,19 @@ class Judge(unittest.TestCase):
             with self.subTest(**last):
                 problem, = self.problems(**last)
                 self.assertIn(list(last)[0].partition('_')[0], problem)
+
+
+class Signals(unittest.TestCase):
+
+    def test_who_catches_them(self):
+        before = signal.signal(signal.SIGUSR1, lambda *args: None)
+        try:
+            self.assertTrue(soak.catches(os.getpid(), signal.SIGUSR1))
+            signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+            self.assertFalse(soak.catches(os.getpid(), signal.SIGUSR1))
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+        self.assertFalse(soak.catches(2 ** 30, signal.SIGUSR1))
 
 
 class Watch(unittest.TestCase):
