@@ -47,8 +47,10 @@ class Order(Debug):
                                  'free: 0', 'free: 1'])
 
     def test_an_allocation_does_not_wait_for_the_default_stream(self):
-        lines = self.debug('alloc=4M', 'busy=300000', 'alloc=4M', 'query=0')
-        self.assertEqual(lines[-1], 'query: 600')
+        for conf in CONF, CONF + ',zero_memory:True':
+            lines = self.debug('alloc=4M', 'busy=300000', 'alloc=4M',
+                               'query=0', conf=conf)
+            self.assertEqual(lines[-1], 'query: 600')
 
     def test_zeros(self):
         steps = ('alloc=4M', 'fill=0:0:1000:7', 'free=0', 'alloc=4M',

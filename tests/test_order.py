@@ -51,6 +51,9 @@ class Order(harness.CudaTest):
     def test_driver_pool(self):
         self.assert_ok(self.run_fuzz('--seeds', '1-60',
                                      conf='backend:cudaMallocAsync'))
+        self.assert_ok(self.run_fuzz(
+            '--seeds', '1-20',
+            conf='backend:cudaMallocAsync,zero_memory:True'))
 
     def test_stream_order(self):
         self.assert_ok(self.run_fuzz('--seeds', '1-100', conf=AUTO))
