@@ -180,7 +180,7 @@ int gp_order_free(struct gp_order *order, enum gp_free_how how, uint64_t *stamp,
 		gp_order_max(&order->need, *stamp);
 	freed[order->serial % RECORDS].stamp = *stamp;
 	freed[order->serial % RECORDS].serial = order->serial;
-	if (__builtin_expect(must_show(order), 0) &&
+	if (__builtin_expect(must_show(order), 0) && how == GP_FREE_FULL &&
 	    GP_HOLDS(FREE_WAITS_FOR_HOST))
 		*waits = show(order); /* [17] */
 	return 0;

@@ -103,8 +103,9 @@ void gp_order_host_sees_all(struct gp_order *order, bool all);
 /* ---- blocks ------------------------------------------------------------------ */
 
 enum gp_free_how {
-	GP_FREE_FULL, /* as cuMemFree: orders the device, shows results */
-	GP_FREE_OWN,  /* by a caller that orders its own streams */
+	GP_FREE_FULL,   /* as cuMemFree: orders the device, shows results */
+	GP_FREE_OWN,    /* by a caller that orders its own streams */
+	GP_FREE_WAITED, /* by the driver, of its memory: results were shown */
 };
 
 /* A block is freed now, which the caller claimed a moment ago by an atomic

@@ -363,6 +363,15 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width,
 	return rc;
 }
 
+/* The driver has waited, but not where the memory was asynchronous. [18] */
+static void freed_plainly(const struct gp_foreign *entry)
+{
+	if (entry->kind == GP_KIND_plain || entry->kind == GP_KIND_managed)
+		gp_follow_freed((CUcontext)(uintptr_t)entry->context);
+	if (entry->kind == GP_KIND_managed)
+		gp_follow_managed();
+}
+
 static cold CUresult free_plainly(CUdeviceptr address)
 {
 	struct gp_foreign entry;
@@ -374,9 +383,8 @@ static cold CUresult free_plainly(CUdeviceptr address)
 	rc = known && entry.owner ? gp_driver_pool_free(address, &entry)
 				  : gp_real()->cuMemFree_v2(address);
 	gp_take_freed(known, address, &entry, rc);
-	if (rc == CUDA_SUCCESS && known && entry.kind == GP_KIND_managed &&
-	    follows())
-		gp_follow_managed();
+	if (rc == CUDA_SUCCESS && known && !entry.owner && follows())
+		freed_plainly(&entry);
 	return rc;
 }
 

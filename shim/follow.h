@@ -38,6 +38,9 @@ void gp_follow_destroy(CUstream stream);
  * that marks left, while all of the program is behind its last free? */
 bool gp_follow_is_empty(const struct gp_work *work);
 
+/* The driver's cuMemFree has waited for this context. */
+void gp_follow_freed(CUcontext context);
+
 /* Managed memory may have come or gone. */
 void gp_follow_managed(void);
 

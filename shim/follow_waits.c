@@ -89,6 +89,17 @@ static void complete(struct gp_order *order)
 		gp_order_complete(order, gp_order_last_free(order));
 }
 
+void gp_follow_freed(CUcontext context)
+{
+	struct gp_order *order = gp_follow_order(gp_context_known(context));
+	uint64_t stamp, waits;
+
+	if (!order)
+		return;
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	gp_order_free(order, GP_FREE_WAITED, &stamp, &waits);
+}
+
 /* Marks of other threads' frees may have left an event in the stream which is
  * not over, when nothing of the program is in it any more. */
 bool gp_follow_is_empty(const struct gp_work *work)

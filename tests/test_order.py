@@ -65,6 +65,12 @@ class Order(harness.CudaTest):
             self.assert_ok(self.run_fuzz('--seeds', seed, '--ops', '2000',
                                          conf=AUTO))
 
+    def test_question_after_a_free_of_the_drivers(self):
+        """Memory taken while a stream captures is the driver's: its free is a
+        barrier like any other, and then another free marks idle streams."""
+        self.assert_ok(self.run_fuzz('--seeds', '700653', '--ops', '2000',
+                                     '--streams', '6', conf=AUTO))
+
     def test_housekeeping_meanwhile(self):
         self.assert_ok(self.run_fuzz('--seeds', '1-60', '--ticks', conf=AUTO))
 

@@ -301,6 +301,38 @@ static void test_results_are_waited_for(void **state)
 	tear_down(&f);
 }
 
+/* What the program had in its streams is over after a free of the driver's, too:
+ * a mark of a later free leaves no more than an event of ours in them. */
+static void test_the_driver_frees(void **state)
+{
+	struct fixture f;
+	uint64_t a, b, first, stamp, waits;
+
+	(void)state;
+	set_up(&f);
+	a = om_stream(f.om, false);
+	b = om_stream(f.om, true);
+	first = free_full(&f);
+	submit(&f, b, 0, 1); /* joins that one */
+	om_free_begins(f.om);
+	om_sync_all(f.om);
+	assert_int_equal(
+		gp_order_free(&f.order, GP_FREE_WAITED, &stamp, &waits), 0);
+	om_free_ended(f.om);
+	assert_int_equal(waits, 0);
+	assert_true(stamp > first);
+	assert_int_equal(gp_order_last_free(&f.order), stamp);
+	gp_order_complete(&f.order, stamp);
+	assert_true(gp_order_idle(&f.order, stamp));
+	om_free_own(f.om);
+	gp_order_free(&f.order, GP_FREE_OWN, &first, &waits);
+	submit(&f, a, 1, 2); /* makes the mark */
+	assert_true(gp_order_untouched(&f.order, b, stamp));
+	submit(&f, b, 0, 3);
+	assert_false(gp_order_untouched(&f.order, b, stamp));
+	tear_down(&f);
+}
+
 /* ---- random programs ---------------------------------------------------------- */
 
 static void run_seeds(struct order_program program, uint64_t seeds)
@@ -445,6 +477,7 @@ int main(void)
 		cmocka_unit_test(test_sync_mode_waits),
 		cmocka_unit_test(test_giving_up_keeps_blocks_back),
 		cmocka_unit_test(test_results_are_waited_for),
+		cmocka_unit_test(test_the_driver_frees),
 		cmocka_unit_test(test_random_in_turns),
 		cmocka_unit_test(test_random_own_callers),
 		cmocka_unit_test(test_random_threads),
