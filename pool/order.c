@@ -224,9 +224,7 @@ uint64_t gp_order_name(struct gp_order *order, uint64_t key)
 {
 	const struct gp_driver *driver = order->driver;
 
-	/* [7] */
-	if (key != GP_STREAM_LEGACY ||
-	    (!order->others_block || !GP_HOLDS(LEGACY_IS_ALONE)))
+	if (key != GP_STREAM_LEGACY)
 		return key;
 	if (!order->beside &&
 	    driver->streams->stream_create(driver->dev, true, &order->beside))

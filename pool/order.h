@@ -63,9 +63,6 @@ struct gp_order {
 	/* A stream of our own that holds what streams had which are gone or
 	 * capture: it waits for an event behind each. NULL: none yet. */
 	struct gp_slot *anchor;
-	/* A stream was met that may wait for the legacy one, and it for that;
-	 * stays so. */
-	bool others_block;
 	/* A stream of our own that waits for the legacy one and never has
 	 * work. 0: none yet. */
 	uint64_t beside;

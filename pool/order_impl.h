@@ -57,8 +57,8 @@ int gp_order_follow_newest(struct gp_order *order, struct gp_stream *stream);
 bool gp_order_mark_alone(struct gp_order *order, struct gp_part *parts);
 
 /* The stream in which an event is behind all that `key` has, and behind nothing
- * else: where there are blocking streams, an event in the legacy one would be
- * behind them all, and they behind it. Under the lock. */
+ * else: an event in the legacy stream would be behind every blocking stream,
+ * and they behind it. Under the lock. */
 uint64_t gp_order_name(struct gp_order *order, uint64_t key);
 
 /* An event behind all that is in the stream now. Under the lock. NULL: the

@@ -12,16 +12,12 @@ static uint64_t thread_of(uint64_t key)
 
 /* Under the lock, so that no capture begins meanwhile. One that captures is
  * taken for non-blocking: that proves less of it. */
-static bool is_blocking(struct gp_order *order, uint64_t key)
+static bool is_blocking(const struct gp_order *order, uint64_t key)
 {
 	const struct gp_driver *driver = order->driver;
-	bool captures = driver->streams->is_capturing(driver->dev, key);
-	bool blocks =
-		!captures && driver->streams->is_blocking(driver->dev, key);
 
-	if (key != GP_STREAM_LEGACY)
-		order->others_block |= captures || blocks;
-	return blocks;
+	return !driver->streams->is_capturing(driver->dev, key) &&
+	       driver->streams->is_blocking(driver->dev, key);
 }
 
 struct gp_slot *gp_order_slot(struct gp_order *order, uint64_t key)
@@ -43,9 +39,8 @@ struct gp_slot *gp_order_slot(struct gp_order *order, uint64_t key)
 	}
 	if (stream)
 		slot = gp_slot_get(&order->streams, stream, self);
-	if (stream && gp_stream_find(&order->streams, GP_STREAM_LEGACY, 0))
-		gp_order_name(order,
-			      GP_STREAM_LEGACY); /* before it is needed */
+	if (stream && key == GP_STREAM_LEGACY)
+		gp_order_name(order, key); /* there before it is needed */
 	gp_unlock(&order->lock);
 	if (!slot)
 		gp_order_give_up(order);

@@ -360,7 +360,6 @@ static void run_seed(unsigned long seed)
 	/* Before it refuses such memory the driver waits for frees that may help:
 	 * no call of the library's. */
 	w.tight = seed % 5 == 2 && !async;
-	w.alone = seed % 7 == 3 ? seed % 2 ? w.ops : w.ops / 2 : 0;
 	snprintf(settings, sizeof(settings),
 		 "schedule:%lu,memory:%lluMiB,context:16MiB%s%s", seed,
 		 w.tight ? (w.most >> 20) + 24 : 512ull,

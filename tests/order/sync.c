@@ -6,7 +6,7 @@ void op_stream_create(void)
 	CUstream handle;
 	CUresult rc;
 	unsigned i = 0;
-	bool blocking = draw(2) && w.done >= w.alone;
+	bool blocking = draw(2);
 
 	while (i < w.streams && (w.stream[i].alive || w.stream[i].calls))
 		i++;

@@ -71,7 +71,7 @@ static bool usable(int i)
 	if (!s->alive || s->capturing)
 		return false;
 	if (i >= PER_THREAD)
-		return i - PER_THREAD == threads_self() && w.done >= w.alone;
+		return i - PER_THREAD == threads_self();
 	/* The default stream would break the capture of a blocking one. */
 	return i != LEGACY || !w.blocking_captures;
 }
@@ -91,7 +91,7 @@ int any_stream(void)
 		if (at < LEGACY && usable(at))
 			return at;
 	}
-	return usable(own) ? own : LEGACY;
+	return own;
 }
 
 int any_event(bool recorded)

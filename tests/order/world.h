@@ -88,10 +88,8 @@ struct exec {
 struct world {
 	uint64_t seed, random;
 	unsigned ops, streams, threads;
-	bool zero;    /* allocations are filled with zeros */
-	unsigned own; /* of 4 frees so many lean on no order */
-	/* So long no stream waits for the default one, or it for a stream. */
-	uint64_t alone;
+	bool zero;     /* allocations are filled with zeros */
+	unsigned own;  /* of 4 frees so many lean on no order */
 	uint64_t done; /* operations so far */
 	uint64_t moment;
 	uint64_t barrier; /* the latest moment that a free stood behind */
