@@ -194,7 +194,8 @@ def look(asked):
     asked.need("cached_bytes", lambda b: b <= 2.25 * GIB,
                "2 GiB of 4 given back")
     asked.ctl("trim")
-    asked.need("cached_bytes", lambda b: b < 64 * MIB, "all given back")
+    # But for pieces of memory (64 MiB each) that are partly in use.
+    asked.need("cached_bytes", lambda b: b < 160 * MIB, "all given back")
     asked.ctl("reset-peak")
     asked.need("peak_allocated_bytes", lambda b: b < 2 * GIB, "peak reset")
     asked.ctl("limit", "6GiB")
