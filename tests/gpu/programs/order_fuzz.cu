@@ -18,6 +18,7 @@
  * wrong use; 3: a CUDA call failed; 4: no progress for a minute.
  */
 #include <dlfcn.h>
+#include <map>
 #include <thread>
 #include <unistd.h>
 
@@ -141,10 +142,46 @@ void whose(const char *what, uint32_t key, long seed)
 			key >> 20 & 15, key & 0xfffff);
 }
 
+/* All that was done there, in the order in which it was done. */
+void tell_history(const World &world, const Fault &fault)
+{
+	static const char *const kinds[] = {"shared", "own", "default",
+					    "thread's"};
+	std::multimap<uint64_t, std::string> lines;
+
+	for (int i = 0; i < kThreads; i++)
+		for (const Note &note : world.notes[i]) {
+			const Stream &stream = note.stream;
+			char line[160], where[80] = "";
+
+			if (fault.at < note.p ||
+			    fault.at >= note.p + note.words)
+				continue;
+			if (stream.serial)
+				snprintf(where, sizeof(where),
+					 ", %s%s stream %llu",
+					 kinds[stream.kind],
+					 stream.blocking ? " blocking" : "",
+					 (Count)stream.serial);
+			snprintf(
+				line, sizeof(line),
+				"  %llu: thread %d, operation %llu (%s) %s%s\n",
+				(Count)note.moment, i, (Count)note.op,
+				note.name, note.what, where);
+			lines.emplace(note.moment, line);
+		}
+	/* The last ones: what is older cannot matter. */
+	while (lines.size() > 40)
+		lines.erase(lines.begin());
+	for (const auto &line : lines)
+		fputs(line.second.c_str(), stderr);
+}
+
 /* True if there is nothing to tell. */
-bool tell_faults(long seed)
+bool tell_faults(const World &world)
 {
 	unsigned count = num_faults();
+	long seed = world.seed;
 
 	for (unsigned i = 0; i < count && i < kFaults; i++) {
 		const Fault &fault = faults_on_host->fault[i];
@@ -157,6 +194,8 @@ bool tell_faults(long seed)
 		whose("looked", fault.key, seed);
 		whose("expected", key_of(fault.expected, fault.index), seed);
 		whose("seen", key_of(fault.seen, fault.index), seed);
+		if (i == 0)
+			tell_history(world, fault);
 	}
 	if (count)
 		fprintf(stderr, "order_fuzz: seed %ld failed, %u wrong words\n",
@@ -201,7 +240,9 @@ bool run_seeds()
 
 		current = world;
 		run_seed(seed, world);
-		good = tell_faults(seed) && !world->failed;
+		good = tell_faults(*world) && !world->failed;
+		for (std::vector<Note> &notes : world->notes)
+			notes = {};
 		ops += world->ops;
 		late += world->late;
 	}
@@ -247,7 +288,7 @@ int main(int argc, char **argv)
 			usage(std::string(argv[i]) + ": not an option");
 	}
 	options.seconds = (double)seconds;
-	if (options.threads > 16)
+	if (options.threads > kThreads)
 		usage("--threads wants 16 at most");
 	if (options.last_seed == 1l << 40 && !seconds)
 		options.last_seed = options.first_seed + 9;

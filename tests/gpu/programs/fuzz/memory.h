@@ -14,6 +14,7 @@ inline void Worker::take(int at, size_t bytes)
 	CHECK(cudaMalloc((void **)&block.p, bytes));
 	block.words = bytes / 4;
 	held += bytes;
+	note("allocates it", block, Stream());
 }
 
 /* cudaFree with whatever still runs, also in graphs. */
@@ -30,6 +31,7 @@ inline void Worker::release(int at)
 					break;
 				}
 	before = now();
+	note("frees it", block, Stream());
 	CHECK(cudaFree(block.p));
 	held -= block.words * 4;
 	block = Block();

@@ -54,6 +54,7 @@ inline bool Worker::order(Block &block, const Stream &stream, bool write)
 			touch(use.stream.serial);
 		}
 		CHECK(cudaStreamWaitEvent(stream.handle, event, 0));
+		note("is waited for", block, use.stream);
 	}
 	return true;
 }
@@ -74,6 +75,7 @@ inline void Worker::used(Block &block, const Stream &stream, bool write)
 	use.stream = stream;
 	use.write = write;
 	use.moment = now();
+	note(write ? "writes it" : "reads it", block, stream);
 	if (write)
 		block.uses.clear();
 	for (Use &old : block.uses)

@@ -93,6 +93,13 @@ inline Stream Worker::any_stream()
 	return own[at];
 }
 
+inline void Worker::note(const char *what, const Block &block,
+			 const Stream &stream)
+{
+	world->notes[thread].push_back(
+		{now(), ops, op, what, block.p, block.words, stream});
+}
+
 /* The program saw what no program may see. */
 inline void Worker::fail(const char *format, ...)
 {

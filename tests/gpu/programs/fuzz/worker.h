@@ -103,6 +103,17 @@ struct Exec {
 	std::vector<Part> parts;
 };
 
+/* What a thread did with a block, to be told if a word there is wrong. */
+struct Note {
+	uint64_t moment, op;
+	const char *name, *what;
+	const uint32_t *p;
+	size_t words;
+	Stream stream; /* serial 0: none has to do with it */
+};
+
+constexpr int kThreads = 16;
+
 /* What the threads of one seed have in common. */
 struct World {
 	long seed = 0;
@@ -112,7 +123,8 @@ struct World {
 	/* Held shared by a capture, alone by what would break one. */
 	std::shared_mutex captures;
 	std::mutex lock;
-	std::vector<Block> given; /* guarded by lock */
+	std::vector<Block> given;          /* guarded by lock */
+	std::vector<Note> notes[kThreads]; /* each its thread's */
 };
 
 constexpr int kBlocks = 32, kOwn = 4, kPins = 4, kTimers = 4, kExecs = 3;
@@ -160,6 +172,7 @@ class Worker
 	Stream any_stream();
 	int own_slot(bool used, bool non_blocking);
 	void fail(const char *format, ...);
+	void note(const char *what, const Block &block, const Stream &stream);
 	void step();
 	void clean_up();
 
