@@ -272,7 +272,7 @@ struct gp_proof {
 	} at[GP_PROOF_SLOTS];
 };
 
-/* One stream; the legacy one stands for all blocking ones. */
+/* One stream; the legacy one, too, stands for itself only. */
 void gp_order_expect_stream(struct gp_order *order, uint64_t key,
 			    struct gp_proof *proof);
 /* All streams of the context. */

@@ -269,11 +269,6 @@ static void expect(struct gp_proof *proof, const struct gp_stream *stream)
 	}
 }
 
-static bool goes_with_legacy(const struct gp_stream *stream)
-{
-	return stream->blocking || !GP_HOLDS(SYNC_NOT_NON_BLOCKING);
-}
-
 void gp_order_expect_stream(struct gp_order *order, uint64_t key,
 			    struct gp_proof *proof)
 {
@@ -284,7 +279,8 @@ void gp_order_expect_stream(struct gp_order *order, uint64_t key,
 	gp_lock(&order->lock);
 	for (const struct gp_stream *s = order->streams.first; s; s = s->next)
 		if ((s->key == key && s->thread == thread) ||
-		    (key == GP_STREAM_LEGACY && goes_with_legacy(s)) ||
+		    (key == GP_STREAM_LEGACY &&
+		     !GP_HOLDS(SYNC_NOT_NON_BLOCKING)) ||
 		    !GP_HOLDS(SYNC_ONE_STREAM))
 			expect(proof, s);
 	gp_unlock(&order->lock);

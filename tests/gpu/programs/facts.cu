@@ -121,6 +121,43 @@ int legacy_behind_per_thread(Looks &l)
 	return l.behind_event(cudaStreamPerThread, nullptr);
 }
 
+/* What the default stream's own waits and questions say of blocking streams
+ * that got their work after it. Told, not judged: gpupool does not rely on it.
+ */
+void default_stream(Looks &l)
+{
+	cudaError_t asked, waited;
+
+	l.begin();
+	set_late<<<1, 1, 0, l.busy>>>(l.flag, kSlowUs);
+	asked = cudaStreamQuery(nullptr);
+	CHECK(cudaStreamSynchronize(nullptr));
+	waited = cudaStreamQuery(l.busy);
+	cudaGetLastError();
+	CHECK(cudaDeviceSynchronize());
+	printf("a blocking stream is busy: the default one is %s, and a wait "
+	       "for it %s for that\n",
+	       asked == cudaErrorNotReady ? "busy" : "idle",
+	       waited == cudaErrorNotReady ? "does not wait" : "waits");
+}
+
+/* A blocking stream made under the default one's work is behind it? */
+int new_behind_legacy(Looks &l)
+{
+	cudaStream_t fresh;
+	cudaError_t status;
+
+	l.begin();
+	set_late<<<1, 1>>>(l.flag, kSlowUs);
+	CHECK(cudaStreamCreate(&fresh));
+	CHECK(cudaEventRecord(l.event, fresh));
+	status = cudaEventQuery(l.event);
+	cudaGetLastError();
+	CHECK(cudaDeviceSynchronize());
+	CHECK(cudaStreamDestroy(fresh));
+	return status == cudaErrorNotReady;
+}
+
 /* cudaFree returns when all streams are through; cudaMalloc at once. (A pool
  * need not wait; told, not judged.) */
 void how_long(Looks &l)
@@ -153,14 +190,18 @@ int main()
 	Looks l;
 	int facts[] = {idle_behind_legacy(l),     idle_not_complete(l),
 		       idle_not_behind_others(l), idle_holds_up_nothing(l),
-		       legacy_behind_blocking(l), legacy_behind_per_thread(l)};
+		       legacy_behind_blocking(l), legacy_behind_per_thread(l),
+		       new_behind_legacy(l)};
 	bool all = true;
 
 	how_long(l);
+	default_stream(l);
 	printf("result idle_behind_legacy=%d idle_not_complete=%d "
 	       "idle_not_behind_others=%d idle_holds_up_nothing=%d "
-	       "legacy_behind_blocking=%d legacy_behind_per_thread=%d\n",
-	       facts[0], facts[1], facts[2], facts[3], facts[4], facts[5]);
+	       "legacy_behind_blocking=%d legacy_behind_per_thread=%d "
+	       "new_behind_legacy=%d\n",
+	       facts[0], facts[1], facts[2], facts[3], facts[4], facts[5],
+	       facts[6]);
 	for (int fact : facts)
 		all = all && fact == 1;
 	return all ? 0 : 1;
