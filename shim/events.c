@@ -14,6 +14,8 @@
 struct entry {
 	CUevent event; /* NULL: never used */
 	bool live;     /* else the handle is known to be free */
+	unsigned recording;
+	uint64_t latest; /* record that began; none, if some overlapped */
 	struct gp_recorded where;
 };
 
@@ -21,6 +23,7 @@ static struct shard {
 	_Alignas(64) pthread_mutex_t lock; /* leaf; guards the rest */
 	struct entry *entries;
 	size_t size, used; /* used: slots with an event, live or not */
+	uint64_t records;
 } shards[SHARDS] = {
 	[0 ... SHARDS - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER},
 };
@@ -53,7 +56,7 @@ static bool grow(struct shard *s)
 	if (!bigger.entries)
 		return false;
 	for (size_t i = 0; i < s->size; i++)
-		if (s->entries[i].live) {
+		if (s->entries[i].live || s->entries[i].recording) {
 			*find(&bigger, s->entries[i].event) = s->entries[i];
 			bigger.used++;
 		}
@@ -64,18 +67,73 @@ static bool grow(struct shard *s)
 	return true;
 }
 
-void gp_event_note(CUevent event, const struct gp_recorded *where)
+/* The event's entry, made where it has none; NULL: no host memory. */
+static struct entry *entry_of(struct shard *s, CUevent event)
+{
+	struct entry *e = s->size ? find(s, event) : NULL;
+
+	if (e && e->event)
+		return e;
+	if (s->used * 2 >= s->size && !grow(s))
+		return NULL;
+	e = find(s, event);
+	e->event = event;
+	s->used++;
+	return e;
+}
+
+uint64_t gp_event_records(CUevent event)
+{
+	struct shard *s = shard_of(event);
+	uint64_t record = 0;
+	struct entry *e;
+
+	pthread_mutex_lock(&s->lock);
+	e = entry_of(s, event);
+	if (e) {
+		record = ++s->records;
+		e->latest = e->recording++ ? ++s->records : record;
+		e->where.record = 0;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return record;
+}
+
+/* Under the lock. */
+static struct entry *end(struct shard *s, CUevent event, uint64_t record)
+{
+	struct entry *e = record ? find(s, event) : NULL;
+
+	if (!e || !e->recording)
+		return NULL;
+	e->recording--;
+	return e;
+}
+
+void gp_event_recorded(CUevent event, uint64_t record,
+		       const struct gp_recorded *where)
 {
 	struct shard *s = shard_of(event);
 	struct entry *e;
 
 	pthread_mutex_lock(&s->lock);
-	if (s->used * 2 < s->size || grow(s)) {
-		e = find(s, event);
-		if (!e->event)
-			s->used++;
-		*e = (struct entry){event, true, *where};
+	e = end(s, event, record);
+	if (e && where) {
+		e->live = true;
+		e->where = *where;
+		e->where.record = e->latest == record ? record : 0;
+	} else if (e) {
+		e->live = false;
 	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+void gp_event_unplaced(CUevent event, uint64_t record)
+{
+	struct shard *s = shard_of(event);
+
+	pthread_mutex_lock(&s->lock);
+	end(s, event, record);
 	pthread_mutex_unlock(&s->lock);
 }
 

@@ -13,6 +13,7 @@ struct gp_order;
 struct gp_slot;
 
 struct gp_recorded {
+	uint64_t record; /* which one; 0: which one holds is not known */
 	struct gp_order *order;
 	struct gp_slot *slot; /* of the thread that recorded */
 	uint64_t serial;      /* of the stream */
@@ -20,11 +21,21 @@ struct gp_recorded {
 	unsigned generation;  /* of contexts */
 };
 
-/* Thread-safe. Without host memory an event is not known. */
-void gp_event_note(CUevent event, const struct gp_recorded *where);
-/* False: not known. */
+/* All are thread-safe. Before the driver records the event: until the end nobody
+ * knows what it stands for. Returns the record, for gp_event_recorded(); 0: no
+ * host memory, the event is not known then. */
+uint64_t gp_event_records(CUevent event);
+/* After it did. Of records that overlap nobody knows which one holds. NULL: in
+ * no place that is known, as in a capture. */
+void gp_event_recorded(CUevent event, uint64_t record,
+		       const struct gp_recorded *where);
+/* After a record that failed, or was not of one stream: what the event stands
+ * for is in the context that it was in, and no more is known. */
+void gp_event_unplaced(CUevent event, uint64_t record);
+/* False: not known. What is to be true of the event over a time is true if the
+ * same record was found before and after. */
 bool gp_event_look(CUevent event, struct gp_recorded *where);
-/* Before the event is destroyed, or when it was recorded in a capture. */
+/* Before the event is destroyed. */
 void gp_event_forget(CUevent event);
 
 #endif

@@ -191,8 +191,11 @@ void gp_follow_begin(struct gp_work *work, const struct gp_work_row *row)
 {
 	switch (row->class) {
 	case GP_WORK_SYNC_SET:
+		work->slot = gp_follow_submit(work->stream);
+		break;
 	case GP_WORK_EVENT_RECORD:
 		work->slot = gp_follow_submit(work->stream);
+		gp_follow_records(work);
 		break;
 	case GP_WORK_SYNC_COPY:
 		work->slot = gp_follow_submit(work->stream);

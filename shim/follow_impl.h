@@ -19,7 +19,8 @@ void gp_follow_wait_begins(struct gp_work *work, const struct gp_work_row *row);
 void gp_follow_wait_ended(struct gp_work *work, const struct gp_work_row *row,
 			  CUresult rc);
 
-/* An event was recorded, before its submission is ended. */
+/* Around the record of an event, within its submission. */
+void gp_follow_records(struct gp_work *work);
 void gp_follow_recorded(struct gp_work *work, CUresult rc);
 
 #endif

@@ -52,15 +52,22 @@ static bool have_proof(void)
 
 /* ---- events ----------------------------------------------------------------------- */
 
+void gp_follow_records(struct gp_work *work)
+{
+	work->record = work->event ? gp_event_records(work->event) : 0;
+}
+
 void gp_follow_recorded(struct gp_work *work, CUresult rc)
 {
 	struct gp_slot *slot = work->slot;
 	struct gp_recorded where;
 
-	if (!work->event || rc != CUDA_SUCCESS)
+	if (rc != CUDA_SUCCESS) {
+		gp_event_unplaced(work->event, work->record);
 		return;
+	}
 	if (!slot) {
-		gp_event_forget(work->event);
+		gp_event_recorded(work->event, work->record, NULL);
 		return;
 	}
 	where = (struct gp_recorded){
@@ -71,7 +78,7 @@ void gp_follow_recorded(struct gp_work *work, CUresult rc)
 		.finished = slot->finished + 1,
 		.generation = gp_context_generation(),
 	};
-	gp_event_note(work->event, &where);
+	gp_event_recorded(work->event, work->record, &where);
 }
 
 static bool look(CUevent event, struct gp_recorded *where)
@@ -116,20 +123,26 @@ bool gp_follow_is_empty(const struct gp_work *work)
 	       gp_order_untouched(order, slot->stream->key, stamp);
 }
 
-static void complete_event(CUevent event)
+/* Before a wait or a question. The record that the event stands for; 0: which
+ * one is not known. */
+static uint64_t expect_event(CUevent event, bool asked)
 {
 	struct gp_recorded where;
 
-	if (look(event, &where))
+	if (!look(event, &where))
+		return 0;
+	if (asked)
 		complete(where.order);
+	return where.record;
 }
 
-/* [11] */
-static void event_complete(CUevent event)
+/* [11] If another record began meanwhile the driver may have answered for that
+ * or for the earlier one. */
+static void event_complete(CUevent event, uint64_t record)
 {
 	struct gp_recorded where;
 
-	if (look(event, &where))
+	if (record && look(event, &where) && where.record == record)
 		gp_order_proven_slot(where.order, where.slot, where.serial,
 				     where.finished);
 }
@@ -177,8 +190,11 @@ void gp_follow_wait_begins(struct gp_work *work, const struct gp_work_row *row)
 			expect_stream(work);
 		break;
 	case GP_WORK_CTX_RECORD:
-	case GP_WORK_CTX_WAIT:
 	case GP_WORK_GREEN_RECORD:
+		gp_follow_records(work);
+		touch_all();
+		break;
+	case GP_WORK_CTX_WAIT:
 	case GP_WORK_GREEN_WAIT:
 		touch_all();
 		break;
@@ -191,12 +207,14 @@ void gp_follow_wait_begins(struct gp_work *work, const struct gp_work_row *row)
 	case GP_WORK_STREAM_SYNC:
 		expect_stream(work);
 		break;
+	case GP_WORK_EVENT_SYNC:
 	case GP_WORK_EVENT_QUERY:
-		complete_event(work->event);
+		work->record = expect_event(work->event,
+					    row->class == GP_WORK_EVENT_QUERY);
 		break;
 	case GP_WORK_EVENT_ELAPSED:
-		complete_event(work->object);
-		complete_event(work->event);
+		work->other_record = expect_event(work->object, true);
+		work->record = expect_event(work->event, true);
 		break;
 	case GP_WORK_CTX_SYNC:
 		expect_context(work);
@@ -213,6 +231,9 @@ void gp_follow_wait_begins(struct gp_work *work, const struct gp_work_row *row)
 void gp_follow_wait_ended(struct gp_work *work, const struct gp_work_row *row,
 			  CUresult rc)
 {
+	if (row->class == GP_WORK_CTX_RECORD ||
+	    row->class == GP_WORK_GREEN_RECORD)
+		gp_event_unplaced(work->event, work->record);
 	if (rc != CUDA_SUCCESS)
 		return;
 	if (work->proves)
@@ -228,11 +249,11 @@ void gp_follow_wait_ended(struct gp_work *work, const struct gp_work_row *row,
 		break;
 	case GP_WORK_EVENT_SYNC:
 	case GP_WORK_EVENT_QUERY:
-		event_complete(work->event);
+		event_complete(work->event, work->record);
 		break;
 	case GP_WORK_EVENT_ELAPSED:
-		event_complete(work->object);
-		event_complete(work->event);
+		event_complete(work->object, work->other_record);
+		event_complete(work->event, work->record);
 		break;
 	default:
 		break;

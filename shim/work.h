@@ -88,6 +88,8 @@ struct gp_work {
 	 * its proof is the thread's), or tell of a capture. */
 	struct gp_slot *slot;
 	bool proves;
+	/* follow_waits.c: the record of the event, and of the object. */
+	uint64_t record, other_record;
 };
 
 /* Whether calls are watched. Synchronization: atomic, relaxed; a call that

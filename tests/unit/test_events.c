@@ -1,0 +1,277 @@
+/* What a wait for an event proves, where the event is recorded again meanwhile:
+ * the driver's answer lies between gp_follow_wait_begins() and _ended(). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "shim/events.c"
+#include "shim/follow_waits.c"
+#include "tests/support/order_model.h"
+
+static struct {
+	struct om *om;
+	struct gp_driver driver;
+	struct gp_order order;
+	struct gp_slot *slot[2];
+} world;
+
+/* ---- in place of the rest of the shim ---------------------------------------------- */
+
+unsigned gp_context_generation(void)
+{
+	return 1;
+}
+
+struct gp_context *gp_context_known(CUcontext handle)
+{
+	(void)handle;
+	return NULL;
+}
+
+struct gp_context *gp_context_current(void)
+{
+	return NULL;
+}
+
+void gp_context_each(void (*fn)(struct gp_context *, void *), void *arg)
+{
+	(void)fn;
+	(void)arg;
+}
+
+struct gp_order *gp_follow_order(const struct gp_context *context)
+{
+	(void)context;
+	return &world.order;
+}
+
+struct gp_slot *gp_follow_slot(CUstream stream)
+{
+	(void)stream;
+	return NULL;
+}
+
+void gp_follow_expire(void)
+{
+}
+
+/* ---- the tests --------------------------------------------------------------------- */
+
+#define EVENT ((CUevent)0x1000)
+#define OTHER ((CUevent)0x2000)
+
+static const struct gp_work_row waits[] = {
+	{"cuEventSynchronize", GP_WORK_EVENT_SYNC, NULL, 0},
+	{"cuEventQuery", GP_WORK_EVENT_QUERY, NULL, 0},
+	{"cuEventElapsedTime", GP_WORK_EVENT_ELAPSED, NULL, 0},
+};
+
+static int set_up(void **state)
+{
+	(void)state;
+	world.om = om_create(1, &world.driver);
+	om_thread(0);
+	gp_order_init(&world.order, &world.driver, GP_BARRIER_AUTO, false);
+	for (int i = 0; i < 2; i++)
+		world.slot[i] =
+			gp_order_slot(&world.order, om_stream(world.om, false));
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	gp_event_forget(EVENT);
+	gp_event_forget(OTHER);
+	gp_order_exit(&world.order);
+	om_destroy(world.om);
+	return 0;
+}
+
+static void record_begins(struct gp_work *work, CUevent event,
+			  struct gp_slot *slot)
+{
+	*work = (struct gp_work){.event = event, .slot = slot};
+	gp_order_begin(slot);
+	gp_follow_records(work);
+}
+
+static void record_ended(struct gp_work *work)
+{
+	gp_follow_recorded(work, CUDA_SUCCESS);
+	gp_order_end(work->slot);
+}
+
+/* A launch, and the event behind it. */
+static void launch(CUevent event, struct gp_slot *slot)
+{
+	struct gp_work work;
+
+	gp_order_begin(slot);
+	gp_order_end(slot);
+	record_begins(&work, event, slot);
+	record_ended(&work);
+}
+
+static struct gp_work wait_begins(const struct gp_work_row *row)
+{
+	struct gp_work work = {.event = EVENT};
+
+	if (row->class == GP_WORK_EVENT_ELAPSED) {
+		work.event = OTHER;
+		work.object = EVENT;
+	}
+	gp_follow_wait_begins(&work, row);
+	return work;
+}
+
+static void wait_ended(struct gp_work *work, const struct gp_work_row *row)
+{
+	gp_follow_wait_ended(work, row, CUDA_SUCCESS);
+}
+
+static bool active(unsigned slot)
+{
+	return gp_stream_active(world.slot[slot]->stream);
+}
+
+static void test_proves_its_place(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		struct gp_work wait;
+
+		launch(EVENT, world.slot[0]);
+		wait = wait_begins(&waits[i]);
+		assert_true(active(0));
+		wait_ended(&wait, &waits[i]);
+		assert_false(active(0));
+	}
+}
+
+/* Between the driver's answer and ours: it answered for the earlier record. */
+static void test_recorded_after_the_answer(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		struct gp_work wait;
+
+		launch(EVENT, world.slot[0]);
+		wait = wait_begins(&waits[i]);
+		launch(EVENT, world.slot[1]);
+		wait_ended(&wait, &waits[i]);
+		assert_true(active(1));
+	}
+}
+
+/* The driver may have answered for the later record, or for the earlier. */
+static void test_recorded_around_the_answer(void **state)
+{
+	struct gp_work wait, record;
+
+	(void)state;
+	launch(EVENT, world.slot[0]);
+	wait = wait_begins(&waits[0]);
+	record_begins(&record, EVENT, world.slot[1]);
+	wait_ended(&wait, &waits[0]);
+	assert_true(active(0));
+
+	wait = wait_begins(&waits[0]);
+	record_ended(&record);
+	wait_ended(&wait, &waits[0]);
+	assert_true(active(0));
+	assert_true(active(1));
+
+	/* It is known again. */
+	wait = wait_begins(&waits[0]);
+	wait_ended(&wait, &waits[0]);
+	assert_true(active(0));
+	assert_false(active(1));
+}
+
+/* Nobody knows in which order the driver took two records at once. */
+static void test_records_overlap(void **state)
+{
+	struct gp_work wait, record[2];
+
+	(void)state;
+	for (unsigned first = 0; first < 2; first++) {
+		for (unsigned i = 0; i < 2; i++)
+			record_begins(&record[i], EVENT, world.slot[i]);
+		record_ended(&record[first]);
+		record_ended(&record[!first]);
+		wait = wait_begins(&waits[0]);
+		wait_ended(&wait, &waits[0]);
+		assert_true(active(0));
+		assert_true(active(1));
+	}
+	launch(EVENT, world.slot[0]);
+	wait = wait_begins(&waits[0]);
+	wait_ended(&wait, &waits[0]);
+	assert_false(active(0));
+}
+
+/* Behind a whole context, a failure, a capture: the earlier place is no more. */
+static void test_recorded_elsewhere(void **state)
+{
+	static const struct gp_work_row all = {"cuCtxRecordEvent",
+					       GP_WORK_CTX_RECORD, NULL, 0};
+	struct gp_work wait, record;
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		launch(EVENT, world.slot[0]);
+		record = (struct gp_work){.event = EVENT};
+		if (i == 0) {
+			gp_follow_wait_begins(&record, &all);
+			gp_follow_wait_ended(&record, &all, CUDA_SUCCESS);
+		} else {
+			gp_follow_records(&record);
+			gp_follow_recorded(&record,
+					   i == 1 ? CUDA_SUCCESS
+						  : CUDA_ERROR_UNKNOWN);
+		}
+		wait = wait_begins(&waits[0]);
+		wait_ended(&wait, &waits[0]);
+		assert_true(active(0));
+	}
+}
+
+/* Among many events, with records under way while the table grows. */
+static void test_many(void **state)
+{
+	struct gp_work record, wait;
+
+	(void)state;
+	launch(EVENT, world.slot[0]);
+	wait = wait_begins(&waits[0]);
+	record_begins(&record, OTHER, world.slot[1]);
+	for (uintptr_t i = 1; i <= 20000; i++)
+		launch((CUevent)(0x100000 + i * 64), world.slot[1]);
+	wait_ended(&wait, &waits[0]);
+	assert_false(active(0));
+	record_ended(&record);
+	wait = (struct gp_work){.event = OTHER};
+	gp_follow_wait_begins(&wait, &waits[0]);
+	wait_ended(&wait, &waits[0]);
+	assert_false(active(1));
+	for (uintptr_t i = 1; i <= 20000; i++)
+		gp_event_forget((CUevent)(0x100000 + i * 64));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(test_proves_its_place),
+		TEST(test_recorded_after_the_answer),
+		TEST(test_recorded_around_the_answer),
+		TEST(test_records_overlap),
+		TEST(test_recorded_elsewhere),
+		TEST(test_many),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
