@@ -161,6 +161,7 @@ static bool is_short(const char *function)
 		"CtxPush",      "CtxPop",      "GetCurrent",   "StreamGet",
 		"StreamIsCapt", "CaptureMode", "StreamWait",   "EventCreate",
 		"EventRecord",  "EventQuery",  "EventDestroy", "MemsetD8Async",
+		"StreamCreate",
 	};
 
 	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
