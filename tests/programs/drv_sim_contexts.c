@@ -24,7 +24,7 @@ static void before_init(void)
 	IS(gpusim_self_lookup(), 1);
 	IS(cuInit(0), 0);
 	IS(cuMemAlloc(&p, 512), CUDA_ERROR_INVALID_CONTEXT);
-	IS(cuMemFree(16), CUDA_ERROR_INVALID_CONTEXT);
+	IS(cuMemFree(16), CUDA_ERROR_INVALID_VALUE);
 }
 
 static void devices(void)
