@@ -43,11 +43,13 @@ struct gp_order_counters { /* atomic */
 struct gp_order {
 	/* Atomic. Marks made << 2 | MARKING | PENDING. */
 	uint64_t word __attribute__((aligned(64)));
-	uint64_t need;     /* later work is behind this mark; only rises */
-	uint64_t done;     /* marks up to this one are complete; only rises */
-	uint32_t strict;   /* bits that are set once */
-	uint32_t num_host; /* streams with results the host may look at */
-	uint32_t see_all;  /* the host may look at anything */
+	uint64_t need;   /* later work is behind this mark; only rises */
+	uint64_t done;   /* marks up to this one are complete; only rises */
+	uint32_t strict; /* bits that are set once */
+	/* Streams with results the host may look at, and one more while some
+	 * result is lost. */
+	uint32_t num_host;
+	uint32_t see_all; /* the host may look at anything */
 
 	/* Constant after gp_order_init(). */
 	const struct gp_driver *driver __attribute__((aligned(64)));
@@ -71,6 +73,7 @@ struct gp_order {
 	/* Taken before `lock`, also across waits: only debug aids read. */
 	pthread_mutex_t reading;
 	struct gp_part *host; /* results the host may look at */
+	uint64_t lost, found; /* results with no event; waited for of these */
 	struct gp_order_counters counters;
 };
 

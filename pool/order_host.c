@@ -10,6 +10,36 @@
 
 #include "pool/order_impl.h"
 
+#define cold __attribute__((noinline, cold))
+
+/* No event is behind a result: a free waits for everything instead. Under the
+ * lock. */
+static cold void lose(struct gp_order *order)
+{
+	if (order->lost++ == order->found)
+		__atomic_fetch_add(&order->num_host, 1, __ATOMIC_RELAXED);
+}
+
+/* All up to `lost` are over. Under the lock. */
+static cold void find(struct gp_order *order, uint64_t lost)
+{
+	if (order->found >= lost)
+		return;
+	order->found = lost;
+	if (order->lost == lost)
+		__atomic_fetch_sub(&order->num_host, 1, __ATOMIC_RELAXED);
+}
+
+static bool record(struct gp_order *order, struct gp_stream *stream,
+		   const struct gp_event *event)
+{
+	const struct gp_driver *driver = order->driver;
+
+	return event &&
+	       !driver->streams->record(driver->dev, event->id,
+					gp_order_name(order, stream->key));
+}
+
 void gp_order_shows(struct gp_slot *slot)
 {
 	struct gp_stream *stream = slot->stream;
@@ -21,8 +51,10 @@ void gp_order_shows(struct gp_slot *slot)
 	part = stream->host;
 	if (!part) {
 		part = gp_part_new(&order->marks, stream);
-		if (!part)
+		if (!part) {
+			lose(order);
 			goto out;
+		}
 		part->next = order->host;
 		order->host = part;
 		stream->host = part;
@@ -34,9 +66,8 @@ void gp_order_shows(struct gp_slot *slot)
 		gp_event_put(&order->marks, part->event);
 		part->event = gp_event_get(&order->marks, driver);
 	}
-	if (part->event)
-		driver->streams->record(driver->dev, part->event->id,
-					gp_order_name(order, stream->key));
+	if (!record(order, stream, part->event))
+		lose(order);
 out:
 	gp_unlock(&order->lock);
 }
@@ -85,7 +116,7 @@ static unsigned hold_busy(struct gp_order *order, struct gp_event **events)
 	return n;
 }
 
-/* Those that were waited for leave, unless more came behind them. */
+/* Those that were waited for, or are lost, leave, unless more came behind. */
 static void release(struct gp_order *order, struct gp_event **events,
 		    unsigned n)
 {
@@ -106,6 +137,7 @@ static uint64_t show_some(struct gp_order *order, unsigned *n)
 	const struct gp_driver *driver = order->driver;
 	struct gp_event *events[EVENTS];
 	uint64_t waits = 0;
+	bool failed = false;
 
 	gp_lock(&order->lock);
 	*n = hold_busy(order, events);
@@ -116,10 +148,32 @@ static uint64_t show_some(struct gp_order *order, unsigned *n)
 	for (unsigned i = 0; i < *n; i++)
 		if (!driver->streams->event_sync(driver->dev, events[i]->id))
 			waits++;
+		else
+			failed = true;
 	gp_lock(&order->lock);
+	if (failed)
+		lose(order);
 	release(order, events, *n);
 	gp_unlock(&order->lock);
 	return waits;
+}
+
+static uint64_t wait_for_lost(struct gp_order *order)
+{
+	uint64_t lost;
+	bool all_found;
+
+	gp_lock(&order->lock);
+	lost = order->lost;
+	all_found = order->found == lost;
+	gp_unlock(&order->lock);
+	if (all_found ||
+	    gp_order_wait_all(order, &order->counters.wait_results))
+		return 0;
+	gp_lock(&order->lock);
+	find(order, lost);
+	gp_unlock(&order->lock);
+	return 1;
 }
 
 uint64_t gp_order_show(struct gp_order *order)
@@ -132,5 +186,5 @@ uint64_t gp_order_show(struct gp_order *order)
 	while (n == EVENTS);
 	__atomic_fetch_add(&order->counters.wait_results, waits,
 			   __ATOMIC_RELAXED);
-	return waits;
+	return waits + wait_for_lost(order);
 }

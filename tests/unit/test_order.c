@@ -1,4 +1,5 @@
 /* Reuse in stream order, against streams as vector clocks. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -301,6 +302,150 @@ static void test_results_are_waited_for(void **state)
 	tear_down(&f);
 }
 
+/* ---- results that no event is behind ---------------------------------------------- */
+
+static struct {
+	struct fixture f;
+	struct gp_stream_ops streams, real;
+	struct gp_driver_ops ops;
+	int (*sync)(void *dev);
+	bool create, record, event_sync, context; /* fail */
+	unsigned syncs;
+} faulty;
+
+static int faulty_create(void *dev, uint64_t *event)
+{
+	return faulty.create ? -EIO : faulty.real.event_create(dev, event);
+}
+
+static int faulty_record(void *dev, uint64_t event, uint64_t stream)
+{
+	return faulty.record ? -EIO : faulty.real.record(dev, event, stream);
+}
+
+static int faulty_query(void *dev, uint64_t event)
+{
+	return faulty.event_sync ? -EAGAIN : faulty.real.query(dev, event);
+}
+
+static int faulty_event_sync(void *dev, uint64_t event)
+{
+	return faulty.event_sync ? -EIO : faulty.real.event_sync(dev, event);
+}
+
+static int faulty_sync(void *dev)
+{
+	faulty.syncs++;
+	return faulty.context ? -EIO : faulty.sync(dev);
+}
+
+static uint64_t set_up_faulty(void)
+{
+	struct fixture *f = &faulty.f;
+
+	set_up(f);
+	faulty.create = faulty.record = false;
+	faulty.event_sync = faulty.context = false;
+	faulty.syncs = 0;
+	faulty.real = faulty.streams = *f->driver.streams;
+	faulty.streams.event_create = faulty_create;
+	faulty.streams.record = faulty_record;
+	faulty.streams.query = faulty_query;
+	faulty.streams.event_sync = faulty_event_sync;
+	f->driver.streams = &faulty.streams;
+	faulty.ops = *f->driver.ops;
+	faulty.sync = faulty.ops.sync;
+	faulty.ops.sync = faulty_sync;
+	f->driver.ops = &faulty.ops;
+	return om_stream(f->om, false);
+}
+
+static void show(uint64_t stream)
+{
+	submit(&faulty.f, stream, 1, 1);
+	om_host_result(faulty.f.om, stream);
+	gp_order_shows(gp_order_slot(&faulty.f.order, stream));
+}
+
+/* A free waits for everything, once. */
+static void one_waits(void)
+{
+	uint64_t waits = faulty.f.order.counters.wait_results;
+
+	assert_int_equal(faulty.f.order.num_host, 1);
+	free_full(&faulty.f);
+	assert_int_equal(faulty.f.order.num_host, 0);
+	assert_null(om_error(faulty.f.om));
+	assert_int_equal(faulty.f.order.counters.wait_results, waits + 1);
+	free_full(&faulty.f);
+	assert_int_equal(faulty.f.order.counters.wait_results, waits + 1);
+}
+
+static void test_no_event_for_a_result(void **state)
+{
+	uint64_t s = set_up_faulty();
+
+	(void)state;
+	faulty.create = true;
+	show(s);
+	/* The part without an event leaves. */
+	assert_int_equal(faulty.f.order.num_host, 2);
+	faulty.create = false;
+	free_full(&faulty.f);
+	assert_null(om_error(faulty.f.om));
+	assert_int_equal(faulty.f.order.num_host, 0);
+	assert_int_equal(faulty.f.order.counters.wait_results, 1);
+	tear_down(&faulty.f);
+}
+
+/* The event is behind an earlier result then, or behind nothing. */
+static void test_no_record_for_a_result(void **state)
+{
+	uint64_t s = set_up_faulty();
+
+	(void)state;
+	show(s);
+	om_sync_all(faulty.f.om);
+	for (int i = 0; i < 2; i++) {
+		faulty.record = true;
+		show(s);
+		show(s);
+		faulty.record = false;
+		free_full(&faulty.f);
+		assert_null(om_error(faulty.f.om));
+		assert_int_equal(faulty.f.order.num_host, 0);
+	}
+	tear_down(&faulty.f);
+}
+
+static void test_no_wait_for_a_result(void **state)
+{
+	uint64_t s = set_up_faulty();
+
+	(void)state;
+	show(s);
+	faulty.event_sync = true;
+	one_waits();
+	assert_true(faulty.syncs >= 1);
+	tear_down(&faulty.f);
+}
+
+/* The next free waits where this one could not. */
+static void test_no_wait_at_all_for_a_result(void **state)
+{
+	uint64_t stamp, waits, s = set_up_faulty();
+
+	(void)state;
+	show(s);
+	faulty.event_sync = faulty.context = true;
+	gp_order_free(&faulty.f.order, GP_FREE_FULL, &stamp, &waits);
+	assert_int_equal(waits, 0);
+	assert_int_equal(faulty.f.order.num_host, 1);
+	faulty.event_sync = faulty.context = false;
+	one_waits();
+	tear_down(&faulty.f);
+}
+
 /* What the program had in its streams is over after a free of the driver's, too:
  * a mark of a later free leaves no more than an event of ours in them. */
 static void test_the_driver_frees(void **state)
@@ -477,6 +622,10 @@ int main(void)
 		cmocka_unit_test(test_sync_mode_waits),
 		cmocka_unit_test(test_giving_up_keeps_blocks_back),
 		cmocka_unit_test(test_results_are_waited_for),
+		cmocka_unit_test(test_no_event_for_a_result),
+		cmocka_unit_test(test_no_record_for_a_result),
+		cmocka_unit_test(test_no_wait_for_a_result),
+		cmocka_unit_test(test_no_wait_at_all_for_a_result),
 		cmocka_unit_test(test_the_driver_frees),
 		cmocka_unit_test(test_random_in_turns),
 		cmocka_unit_test(test_random_own_callers),
