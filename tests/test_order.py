@@ -43,7 +43,7 @@ class Order(harness.CudaTest):
                                      conf='cache_policy:none'))
 
     def test_segments(self):
-        self.assert_ok(self.run_fuzz('--seeds', '1-110',
+        self.assert_ok(self.run_fuzz('--seeds', '1-70',
                                      conf='expandable_segments:False'))
         self.assert_ok(self.run_fuzz(
             '--seeds', '1-60', conf='expandable_segments:False,reuse:sync'))
@@ -56,7 +56,7 @@ class Order(harness.CudaTest):
             conf='backend:cudaMallocAsync,zero_memory:True'))
 
     def test_stream_order(self):
-        self.assert_ok(self.run_fuzz('--seeds', '1-100', conf=AUTO))
+        self.assert_ok(self.run_fuzz('--seeds', '1-70', conf=AUTO))
 
     def test_question_when_only_marks_are_left(self):
         """Blocking streams hold an event that waits for the legacy one, and
@@ -75,7 +75,7 @@ class Order(harness.CudaTest):
         self.assert_ok(self.run_fuzz('--seeds', '1-60', '--ticks', conf=AUTO))
 
     def test_zeros(self):
-        self.assert_ok(self.run_fuzz('--seeds', '1-80', conf=ZERO))
+        self.assert_ok(self.run_fuzz('--seeds', '1-50', conf=ZERO))
         self.assert_ok(self.run_fuzz('--seeds', '1-40', conf=(
             'reuse:sync,zero_memory:True')))
 
