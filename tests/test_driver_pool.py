@@ -31,6 +31,11 @@ class Order(Debug):
         self.assertEqual(lines, ['alloc: 0', 'alloc: 0', 'query: 600',
                                  'free: 0', 'query: 0', 'free: 0'])
 
+    def test_a_free_waits_without_a_context(self):
+        lines = self.debug('alloc=4M', 'spin=300000', 'current=0', 'free=0',
+                           'current=1', 'query=1')
+        self.assertEqual(lines, ['alloc: 0', 'free: 0', 'query: 0'])
+
     def test_memory_is_used_again(self):
         lines = self.debug('alloc=4M', 'free=0', 'alloc=4M', 'same=0:1',
                            'free=1')
