@@ -168,39 +168,36 @@ static bool others_made_room(struct gp_pool *pool, uint32_t granules)
 	return any;
 }
 
-/* Would the pool hold far more than the program ever did? */
-static bool grows_far(const struct gp_pool *pool, uint64_t bytes)
-{
-	uint64_t idle = pool->backing.idle_granules << GP_GRANULE_SHIFT;
-	uint64_t live = pool->account.reserved.current - idle + bytes;
-
-	if (live < pool->account.most_live)
-		live = pool->account.most_live;
-	return pool->account.reserved.current + bytes > live + live / 4;
-}
-
-/* Freed memory that the device still works on could be moved here once it is
- * done, and what it is done with is not enough. A little growth costs less than
- * the wait, much growth more, also where the wait spares only most of it. A slab
- * is little, and large handles do not move into its place. */
+/*
+ * Freed memory that the device still works on could be moved here once it is
+ * done, and to grow instead would leave the pool above the peak of live memory
+ * by more than overlap_slack. Also where it is only a part of what is wanted: a
+ * pool that may grow past it does so again for the next request. Played against
+ * a device that lags, recorded training with changing shapes held 8 % more
+ * then, and one program 15 %; the waits, about one in two steps, took 0.1 to
+ * 1 % of the time, most of it for the moves. To wait for no more than is needed
+ * saved nothing. A slab is little, and large handles do not move into its place.
+ */
 static bool rather_wait(struct gp_pool *pool, uint32_t granules)
 {
 	const struct gp_account *account = &pool->account;
-	uint64_t live = account->most_live;
-	uint64_t bytes = (uint64_t)granules << GP_GRANULE_SHIFT;
-	uint64_t useful = pool->backing.idle_granules;
+	uint64_t held = account->reserved.current >> GP_GRANULE_SHIFT;
+	uint64_t most = account->most_live >> GP_GRANULE_SHIFT;
+	uint64_t idle = pool->backing.idle_granules;
+	uint64_t live = held - idle + granules;
 	uint64_t movable;
 
-	if (is_small(granules) || useful <= granules / 2 ||
+	if (is_small(granules) ||
 	    gp_order_is(&pool->order, GP_ORDER_ONLY_IDLE) ||
-	    !gp_order_outstanding(&pool->order) ||
-	    (double)(account->reserved.current + bytes) <=
-		    (double)live * (1.0 + pool->config.overlap_slack))
+	    !gp_order_outstanding(&pool->order))
 		return false;
 	movable = gp_backing_movable(pool, granules);
-	if (useful >= granules)
-		return movable < granules;
-	return useful > movable + granules / 2 && grows_far(pool, bytes);
+	if (movable >= granules || movable == idle)
+		return false;
+	if (live < most)
+		live = most;
+	return (double)(held + granules - movable) >
+	       (double)live * (1.0 + pool->config.overlap_slack);
 }
 
 /* Best fit means to look at all free memory. One thread may free what another

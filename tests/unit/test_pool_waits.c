@@ -142,6 +142,7 @@ struct layout {
 
 static struct layout lay_out(void)
 {
+	double slack = rig.pool->config.overlap_slack;
 	struct layout l;
 	uint64_t first = pool_rig_alloc(&rig, 64 * MIB);
 	uint64_t second;
@@ -152,8 +153,10 @@ static struct layout lay_out(void)
 	assert_int_equal(l.busy, second + 64 * MIB);
 	assert_int_not_equal(pool_rig_alloc(&rig, 4 * MIB), 0);
 	free_behind_work(l.busy);
-	/* Out of the thread's cache with it. */
+	/* Out of the thread's cache with it, without a wait. */
+	rig.pool->config.overlap_slack = 1.0;
 	assert_int_not_equal(pool_rig_alloc(&rig, 33 * MIB), 0);
+	rig.pool->config.overlap_slack = slack;
 	device.done = device.submitted;
 	assert_int_equal(pool_rig_alloc(&rig, 32 * MIB), l.busy);
 	free_behind_work(first);
@@ -203,7 +206,8 @@ static uint64_t keep_busy(void)
 	return model_used(rig.model);
 }
 
-/* Not enough for the request, but most of it. */
+/* Not enough for the request, be it most of it or less: else both would be
+ * held. */
 static void most_of_it_is_worth_a_wait(void **state)
 {
 	uint64_t held = keep_busy();
@@ -214,14 +218,28 @@ static void most_of_it_is_worth_a_wait(void **state)
 	assert_true(model_used(rig.model) <= held + 80 * MIB);
 }
 
-static void a_little_of_it_is_not(void **state)
+static void a_part_of_it_is_worth_a_wait(void **state)
 {
 	uint64_t held = keep_busy();
 
 	(void)state;
-	assert_int_not_equal(pool_rig_alloc(&rig, 300 * MIB), 0);
+	assert_int_not_equal(pool_rig_alloc(&rig, 600 * MIB), 0);
+	assert_int_equal(waits(), 1);
+	assert_true(model_used(rig.model) <= held + 480 * MIB);
+}
+
+/* The option says how much of it may be held beyond what is live, here 136 MiB
+ * at most of 608. */
+static void what_the_slack_covers_is_not(void **state)
+{
+	uint64_t held = keep_busy();
+
+	(void)state;
+	rig.pool->config.overlap_slack = 0.25;
+	assert_int_not_equal(pool_rig_alloc(&rig, 600 * MIB), 0);
 	assert_int_equal(waits(), 0);
-	assert_true(model_used(rig.model) > held + 200 * MIB);
+	assert_true(model_used(rig.model) >= held + 600 * MIB);
+	assert_true(device.done < device.submitted);
 }
 
 /* Memory is not done with while a part of it is not. */
@@ -294,7 +312,8 @@ int main(void)
 		T(what_is_done_moves_at_once),
 		T(what_is_not_done_is_waited_for),
 		T(most_of_it_is_worth_a_wait),
-		T(a_little_of_it_is_not),
+		T(a_part_of_it_is_worth_a_wait),
+		T(what_the_slack_covers_is_not),
 		T(a_handle_is_done_when_all_of_it_is),
 		T(few_marks_are_asked_for),
 		T(what_is_asked_for_is_exact),
