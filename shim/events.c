@@ -14,6 +14,7 @@
 struct entry {
 	CUevent event; /* NULL: never used */
 	bool live;     /* else the handle is known to be free */
+	bool loose;    /* recorded unseen: no record is known to hold */
 	unsigned recording;
 	uint64_t latest; /* record that began; none, if some overlapped */
 	struct gp_recorded where;
@@ -56,7 +57,8 @@ static bool grow(struct shard *s)
 	if (!bigger.entries)
 		return false;
 	for (size_t i = 0; i < s->size; i++)
-		if (s->entries[i].live || s->entries[i].recording) {
+		if (s->entries[i].live || s->entries[i].loose ||
+		    s->entries[i].recording) {
 			*find(&bigger, s->entries[i].event) = s->entries[i];
 			bigger.used++;
 		}
@@ -121,7 +123,7 @@ void gp_event_recorded(CUevent event, uint64_t record,
 	if (e && where) {
 		e->live = true;
 		e->where = *where;
-		e->where.record = e->latest == record ? record : 0;
+		e->where.record = e->latest == record && !e->loose ? record : 0;
 	} else if (e) {
 		e->live = false;
 	}
@@ -154,12 +156,34 @@ bool gp_event_look(CUevent event, struct gp_recorded *where)
 	return known;
 }
 
+void gp_event_loosen(CUevent event, const struct gp_recorded *where)
+{
+	struct shard *s = shard_of(event);
+	struct entry *e;
+
+	pthread_mutex_lock(&s->lock);
+	e = entry_of(s, event);
+	if (e) {
+		e->loose = true;
+		if (where) {
+			e->live = true;
+			e->where = *where;
+		}
+		e->where.record = 0;
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
 void gp_event_forget(CUevent event)
 {
 	struct shard *s = shard_of(event);
+	struct entry *e;
 
 	pthread_mutex_lock(&s->lock);
-	if (s->size)
-		find(s, event)->live = false;
+	if (s->size) {
+		e = find(s, event);
+		e->live = false;
+		e->loose = false;
+	}
 	pthread_mutex_unlock(&s->lock);
 }

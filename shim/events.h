@@ -35,6 +35,10 @@ void gp_event_unplaced(CUevent event, uint64_t record);
 /* False: not known. What is to be true of the event over a time is true if the
  * same record was found before and after. */
 bool gp_event_look(CUevent event, struct gp_recorded *where);
+/* From now on something that is not seen may record it, as a graph's launch or
+ * another process: which record holds is not known any more. `where`: in which
+ * context at least; NULL: as before. */
+void gp_event_loosen(CUevent event, const struct gp_recorded *where);
 /* Before the event is destroyed. */
 void gp_event_forget(CUevent event);
 

@@ -81,6 +81,36 @@ void gp_follow_recorded(struct gp_work *work, CUresult rc)
 	gp_event_recorded(work->event, work->record, &where);
 }
 
+/* The event of an attribute of a launch. Where it is recorded is no place that
+ * the work before it is known to have passed: blocks may start it early. */
+static CUevent recorded_by(const CUlaunchAttribute *attribute)
+{
+	switch ((int)attribute->id) {
+	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+		return attribute->value.programmaticEvent.event;
+#if CUDA_VERSION >= 12030
+	case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+		return attribute->value.launchCompletionEvent.event;
+#endif
+	default:
+		return NULL;
+	}
+}
+
+void gp_follow_launch(const CUlaunchConfig *config, const struct gp_slot *slot)
+{
+	struct gp_recorded where = {.generation = gp_context_generation()};
+
+	if (slot)
+		where.order = slot->stream->order;
+	for (unsigned i = 0; config->attrs && i < config->numAttrs; i++) {
+		CUevent event = recorded_by(&config->attrs[i]);
+
+		if (event)
+			gp_event_loosen(event, slot ? &where : NULL);
+	}
+}
+
 static bool look(CUevent event, struct gp_recorded *where)
 {
 	return event && gp_event_look(event, where) &&
@@ -254,6 +284,11 @@ void gp_follow_wait_ended(struct gp_work *work, const struct gp_work_row *row,
 	case GP_WORK_EVENT_ELAPSED:
 		event_complete(work->object, work->other_record);
 		event_complete(work->event, work->record);
+		break;
+	case GP_WORK_CREATE:
+		/* It is another process's, too. */
+		if (work->id == GP_WORK_ID_cuIpcOpenEventHandle)
+			gp_event_loosen(*(CUevent *)work->object, NULL);
 		break;
 	default:
 		break;

@@ -111,6 +111,9 @@ struct gp_slot *gp_follow_submit(CUstream stream);
 /* After a call with GP_WORK_HOST; not NULL. */
 void gp_follow_shown(struct gp_slot *slot, CUresult rc);
 
+/* A launch with attributes, which may record events; `slot` as above. */
+void gp_follow_launch(const CUlaunchConfig *config, const struct gp_slot *slot);
+
 /* `stream` as the program gave it; NULL means `otherwise`. */
 static inline struct gp_slot *gp_work_submit(CUstream stream,
 					     CUstream otherwise)

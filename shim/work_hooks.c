@@ -143,32 +143,6 @@ CUresult cuEventRecord(CUevent hEvent, CUstream hStream)
 	return rc;
 }
 
-CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream,
-				unsigned int flags)
-{
-	struct gp_work work;
-	CUresult rc;
-
-	gp_work_begin(&work, GP_WORK_ID_cuEventRecordWithFlags, hStream, NULL,
-		      hEvent);
-	rc = gp_real()->cuEventRecordWithFlags(hEvent, hStream, flags);
-	gp_work_end(&work, rc);
-	return rc;
-}
-
-CUresult cuEventRecordWithFlags_ptsz(CUevent hEvent, CUstream hStream,
-				     unsigned int flags)
-{
-	struct gp_work work;
-	CUresult rc;
-
-	gp_work_begin(&work, GP_WORK_ID_cuEventRecordWithFlags_ptsz, hStream,
-		      NULL, hEvent);
-	rc = gp_real()->cuEventRecordWithFlags_ptsz(hEvent, hStream, flags);
-	gp_work_end(&work, rc);
-	return rc;
-}
-
 CUresult cuEventRecord_ptsz(CUevent hEvent, CUstream hStream)
 {
 	struct gp_work work;
@@ -529,6 +503,8 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f,
 
 	slot = gp_work_submit(config ? config->hStream : NULL,
 			      CU_STREAM_LEGACY);
+	if (config && config->numAttrs)
+		gp_follow_launch(config, slot);
 	rc = gp_real()->cuLaunchKernelEx(config, f, kernelParams, extra);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuLaunchKernelEx(config, f, kernelParams,
@@ -545,6 +521,8 @@ CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f,
 
 	slot = gp_work_submit(config ? config->hStream : NULL,
 			      CU_STREAM_PER_THREAD);
+	if (config && config->numAttrs)
+		gp_follow_launch(config, slot);
 	rc = gp_real()->cuLaunchKernelEx_ptsz(config, f, kernelParams, extra);
 	if (gp_room_made(rc))
 		rc = gp_real()->cuLaunchKernelEx_ptsz(config, f, kernelParams,

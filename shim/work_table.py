@@ -400,6 +400,9 @@ def body(row):
                         [work] + sides + stream, '))', 16),
                    fill('\t\treturn gp_copy_across%s(' % kind,
                         [work] + sides + size + stream, ');', 24)]
+    if base_of(row.name) == 'cuLaunchKernelEx':
+        begin += ('\n\tif (config && config->numAttrs)\n'
+                  '\t\tgp_follow_launch(config, slot);')
     return '\n'.join([
         fill('CUresult %s(' % row.name, [str(p) for p in row.params] or
              ['void'], ')', 8),

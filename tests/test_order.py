@@ -112,5 +112,17 @@ class Order(harness.CudaTest):
                 self.assert_ok(self.run_fuzz(*args), 2)
 
 
+class Events(harness.CudaTest):
+
+    def test_recorded_by_a_graph(self):
+        """Such an event says nothing of where it was recorded before."""
+        result = self.run_program(['drv_event_nodes'], conf='quiet:True')
+        self.assert_ok(result)
+        self.assertEqual(
+            result.out.decode(),
+            'a node: the same memory: 1, read 9\n'
+            'a captured record: the same memory: 1, read 9\n')
+
+
 if __name__ == '__main__':
     unittest.main()

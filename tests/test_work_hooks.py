@@ -24,6 +24,11 @@ static int rooms;
 bool gp_room_lacked(void) { rooms++; return true; }
 bool gp_follow_is_empty(const struct gp_work *work) { return work->on; }
 void gp_graph_refresh(void) { }
+static int launches;
+void gp_follow_launch(const CUlaunchConfig *config, const struct gp_slot *slot)
+{
+    launches += config->numAttrs == 2 && !slot == !gp_work_on;
+}
 
 static int failures, forwarded, leaves, shown;
 static CUresult left;
@@ -312,6 +317,18 @@ static void test_null_config(int on)
         must(!on || seen[0].stream == defaults[i], "no config", "a stream");
     }
 }
+static void test_attributes(int on)
+{
+    __typeof__(cuLaunchKernelEx) *twins[] = {cuLaunchKernelEx,
+                                             cuLaunchKernelEx_ptsz};
+    CUlaunchConfig config = {.numAttrs = 2};
+
+    reset(on);
+    launches = 0;
+    for (int i = 0; i < 2; i++)
+        twins[i](&config, NULL, NULL, NULL);
+    must(launches == 2, "attributes", "not looked at");
+}
 '''
 
 
@@ -392,13 +409,103 @@ class Bodies(harness.CudaTest):
             one(row, columns[row.name], header) for row in rows) + SPECIAL
         source += 'int main(void) { for (int on = 0; on < 2; on++) {\n'
         source += ''.join('test_%s(on);\n' % row.name for row in rows)
-        source += ('test_special(on); test_null_config(on); }\n'
+        source += ('test_special(on); test_null_config(on); '
+                   'test_attributes(on); }\n'
                    'printf("%d bodies\\n", ' + str(len(rows)) + ');\n'
                    'return failures != 0; }\n')
         program = self.compile(
             'bodies', source, '-std=gnu11', '-w', '-I' + harness.ROOT,
             '-isystem', INCLUDE, *[os.path.join(SHIM, name) for name in
                                    ('work_hooks.c', 'work_special.c')])
+        self.assert_ok(harness.run([program]))
+
+
+# Every call that makes, or changes, a node which records the event 0x50.
+NODES = '''
+#include <stdio.h>
+#include "shim/events.h"
+#include "shim/work.h"
+
+static struct gp_real real;
+const struct gp_real *gp_real_table = &real;
+const struct gp_real *gp_real_find(void) { return &real; }
+int gp_work_on = 1;
+static int loosened, forwarded, seen, failures;
+void gp_event_loosen(CUevent event, const struct gp_recorded *where)
+{
+    loosened += event == EVENT && !where && !forwarded;
+}
+void gp_work_enter(struct gp_work *work, enum gp_work_id id, CUstream stream,
+                   void *object, CUevent event)
+{
+    seen += stream == STREAM && event == EVENT;
+}
+void gp_work_leave(struct gp_work *work, CUresult rc) { seen += rc == ANSWER; }
+void gp_work_failed(CUresult rc) { }
+
+static void check(const char *call, CUresult rc, int records, int work)
+{
+    if (rc != ANSWER || forwarded != 1 || loosened != records || seen != work) {
+        printf("%%s: %%d, forwarded %%d, loosened %%d, seen %%d\\n", call, rc,
+               forwarded, loosened, seen);
+        failures++;
+    }
+    loosened = forwarded = seen = 0;
+}
+%(fakes)s
+int main(void)
+{
+    CUgraphNodeParams record = {.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD};
+    CUgraphNodeParams wait = {.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT};
+
+    record.eventRecord.event = EVENT;
+    wait.eventWait.event = EVENT;
+%(calls)s
+    return failures != 0;
+}
+'''
+MADE = [('cuGraphAddEventRecordNode', 'NODE, GRAPH, DEPS, 3, EVENT', 1, 0),
+        ('cuGraphEventRecordNodeSetEvent', 'PLACE, EVENT', 1, 0),
+        ('cuGraphExecEventRecordNodeSetEvent', 'EXEC, PLACE, EVENT', 1, 0),
+        ('cuIpcGetEventHandle', 'HANDLE, EVENT', 1, 0)]
+for twin in '', '_ptsz':
+    for flags, records in ('0', 0), ('CU_EVENT_RECORD_EXTERNAL', 1):
+        MADE.append(('cuEventRecordWithFlags' + twin,
+                     'EVENT, STREAM, ' + flags, records, 2))
+for params, records in ('NULL', 0), ('&wait', 0), ('&record', 1):
+    MADE += [('cuGraphAddNode', 'NODE, GRAPH, DEPS, 3, ' + params, records, 0),
+             ('cuGraphAddNode_v2', 'NODE, GRAPH, DEPS, EDGES, 3, ' + params,
+              records, 0),
+             ('cuGraphNodeSetParams', 'PLACE, ' + params, records, 0),
+             ('cuGraphExecNodeSetParams', 'EXEC, PLACE, ' + params, records,
+              0)]
+WORDS = {'NODE': 'CUgraphNode *', 'GRAPH': 'CUgraph', 'EXEC': 'CUgraphExec',
+         'DEPS': 'const CUgraphNode *', 'EDGES': 'const CUgraphEdgeData *',
+         'EVENT': 'CUevent', 'PLACE': 'CUgraphNode', 'STREAM': 'CUstream',
+         'HANDLE': 'CUipcEventHandle *', 'ANSWER': 'CUresult'}
+
+
+class Nodes(harness.CudaTest):
+
+    def test_events_of_nodes_prove_nothing(self):
+        need_headers(self, same_version=True)
+        header = work_table.Header(INCLUDE, CC.split())
+        fakes, calls = '', ''
+        for name in sorted({made[0] for made in MADE}):
+            params = header.functions[name]
+            fakes += 'static CUresult fake_%s(%s)\n{\n' % (
+                name, ', '.join(map(str, params)))
+            fakes += '    forwarded++;\n    return ANSWER;\n}\n'
+            calls += '    real.%s = fake_%s;\n' % (name, name)
+        for name, args, records, seen in MADE:
+            calls += '    check("%s", %s(%s), %d, %d);\n' % (
+                name, name, args, records, seen)
+        program = self.compile(
+            'nodes', NODES % {'fakes': fakes, 'calls': calls}, '-std=gnu11',
+            '-w', '-I' + harness.ROOT, '-isystem', INCLUDE,
+            os.path.join(SHIM, 'event_nodes.c'),
+            *['-D%s=((%s)%d)' % (word, kind, 16 * (i + 1))
+              for i, (word, kind) in enumerate(WORDS.items())])
         self.assert_ok(harness.run([program]))
 
 

@@ -70,6 +70,15 @@ void sim_events_destroy(struct sim_ctx *ctx)
 		destroy(sim_entry(ctx->events.next, struct sim_event, link));
 }
 
+void sim_event_is(struct sim_event *event, struct sim_op *op)
+{
+	sim_op_ref(op);
+	if (event->mark)
+		sim_op_unref(event->mark);
+	event->mark = op;
+	event->capture = 0;
+}
+
 /* locked */
 static CUresult record(struct sim_event *event, struct sim_stream *stream,
 		       unsigned flags)
@@ -80,17 +89,19 @@ static CUresult record(struct sim_event *event, struct sim_stream *stream,
 
 	if (event->ctx != stream->ctx)
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (stream->capture && flags & CU_EVENT_RECORD_EXTERNAL) {
+		mark.event = event;
+		return sim_submit(stream, &mark, NULL);
+	}
 	if (stream->capture)
-		return flags & CU_EVENT_RECORD_EXTERNAL
-			       ? CUDA_ERROR_NOT_SUPPORTED
-			       : sim_capture_record(stream, event);
+		return sim_capture_record(stream, event);
+	if (flags)
+		return CUDA_ERROR_INVALID_VALUE;
 	err = sim_submit(stream, &mark, &op);
 	if (err)
 		return err;
-	if (event->mark)
-		sim_op_unref(event->mark);
-	event->mark = op;
-	event->capture = 0;
+	sim_event_is(event, op);
+	sim_op_unref(op);
 	return CUDA_SUCCESS;
 }
 

@@ -17,6 +17,8 @@ struct sim_event {
 
 /* The event behind a handle, else NULL. locked. */
 struct sim_event *sim_event_of(CUevent handle);
+/* `op` is its last record. locked. */
+void sim_event_is(struct sim_event *event, struct sim_op *op);
 /* locked */
 void sim_events_destroy(struct sim_ctx *ctx);
 

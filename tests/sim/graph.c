@@ -5,6 +5,7 @@
 
 #include "tests/sim/bodies.h"
 #include "tests/sim/engine.h"
+#include "tests/sim/event.h"
 
 struct sim_graph *sim_graph_new(void)
 {
@@ -236,11 +237,24 @@ CUresult sim_graph_instantiate_params(CUgraphExec *out, CUgraph graph,
 }
 #endif
 
+/* The events that its nodes record are complete with all of it: the program may
+ * not count on less. */
+static void records(const struct sim_exec *exec, struct sim_op *op)
+{
+	for (size_t i = 0; i < exec->count; i++) {
+		struct sim_event *event = exec->nodes[i]->work.event;
+
+		if (sim_handle_is(SIM_K_EVENT, event))
+			sim_event_is(event, op);
+	}
+}
+
 CUresult sim_graph_launch(CUgraphExec handle, CUstream hstream)
 {
 	struct sim_exec *exec = (struct sim_exec *)(void *)handle;
 	struct sim_work work = {.kind = SIM_W_GRAPH};
 	CUresult err = CUDA_ERROR_INVALID_VALUE;
+	struct sim_op *op = NULL;
 	struct sim_stream *stream;
 
 	sim_lock();
@@ -249,7 +263,11 @@ CUresult sim_graph_launch(CUgraphExec handle, CUstream hstream)
 		work.exec = exec;
 		work.us = exec->us;
 		exec->refs++;
-		err = sim_submit(stream, &work, NULL);
+		err = sim_submit(stream, &work, &op);
+	}
+	if (op) {
+		records(exec, op);
+		sim_op_unref(op);
 	}
 	sim_unlock();
 	return err;
@@ -300,6 +318,28 @@ CUresult sim_graph_destroy(CUgraph handle)
 	}
 	sim_unlock();
 	return graph ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult sim_graph_add_record(CUgraphNode *out, CUgraph handle,
+			      const CUgraphNode *deps, size_t count,
+			      CUevent event)
+{
+	struct sim_work mark = {.kind = SIM_W_MARK};
+	CUresult err = CUDA_ERROR_INVALID_VALUE;
+	struct sim_graph *graph;
+	struct sim_node *node;
+
+	sim_lock();
+	graph = graph_of(handle);
+	mark.event = sim_event_of(event);
+	if (out && graph && mark.event && (deps || !count)) {
+		node = sim_graph_add(graph, &mark,
+				     (struct sim_node *const *)deps, count);
+		err = node ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+		*out = (CUgraphNode)(void *)node;
+	}
+	sim_unlock();
+	return err;
 }
 
 CUresult sim_graph_nodes(CUgraph handle, CUgraphNode *nodes, size_t *count)

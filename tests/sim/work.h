@@ -49,6 +49,7 @@ struct sim_work {
 	enum sim_work_kind kind;
 	uint64_t us;  /* how long it takes */
 	bool program; /* of a mark or wait: the program asked for it */
+	struct sim_event *event; /* of a mark in a graph: what it records */
 	struct sim_box dst, src;
 	struct sim_ctx *dst_ctx, *src_ctx; /* of a peer copy, else NULL */
 	void *staging;  /* a copy's source, held until it is done */

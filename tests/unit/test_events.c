@@ -239,6 +239,48 @@ static void test_recorded_elsewhere(void **state)
 	}
 }
 
+/* By a launch with that attribute, or by who is not seen at all: no place is
+ * known any more, but the context is. Until it is another event. */
+static void test_recorded_unseen(void **state)
+{
+	static const struct gp_work_row opens = {"cuIpcOpenEventHandle",
+						 GP_WORK_CREATE, NULL, 0};
+	CUlaunchAttribute attributes[2] = {
+		{.id = CU_LAUNCH_ATTRIBUTE_PRIORITY},
+		{.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT},
+	};
+	CUlaunchConfig config = {.attrs = attributes, .numAttrs = 2};
+	CUevent event = EVENT;
+	struct gp_work wait, opened = {.id = GP_WORK_ID_cuIpcOpenEventHandle,
+				       .object = &event};
+	struct gp_recorded where;
+
+	(void)state;
+	attributes[1].value.programmaticEvent.event = EVENT;
+	for (unsigned i = 0; i < 5; i++) {
+		launch(EVENT, world.slot[0]);
+		if (i == 0) {
+			gp_event_loosen(EVENT, NULL);
+		} else if (i == 1) {
+			gp_follow_launch(&config, world.slot[1]);
+		} else if (i == 2) {
+			gp_follow_wait_begins(&opened, &opens);
+			gp_follow_wait_ended(&opened, &opens, CUDA_SUCCESS);
+			launch(EVENT, world.slot[0]);
+		} else if (i == 3) { /* behind no place: other events */
+			attributes[1].value.programmaticEvent.event = OTHER;
+			gp_follow_launch(&config, world.slot[1]);
+			assert_true(gp_event_look(OTHER, &where));
+			assert_ptr_equal(where.order, &world.order);
+			assert_int_equal(where.record, 0);
+		}
+		wait = wait_begins(&waits[0]);
+		wait_ended(&wait, &waits[0]);
+		assert_int_equal(active(0), i < 3);
+		gp_event_forget(EVENT);
+	}
+}
+
 /* Among many events, with records under way while the table grows. */
 static void test_many(void **state)
 {
@@ -270,6 +312,7 @@ int main(void)
 		TEST(test_recorded_around_the_answer),
 		TEST(test_records_overlap),
 		TEST(test_recorded_elsewhere),
+		TEST(test_recorded_unseen),
 		TEST(test_many),
 	};
 

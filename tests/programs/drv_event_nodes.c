@@ -1,0 +1,131 @@
+/*
+ * Description: an event is recorded behind a kernel that still runs, then once
+ * more by a graph, or by a launch in another stream, and waited for. That says
+ * nothing of the kernel: memory that it uses is freed, and what comes into the
+ * same place is not overwritten by it.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cuda.h>
+
+#define WORDS ((size_t)1 << 18)
+#define BYTES (WORDS * 4)
+
+static CUfunction fill32, await32;
+static CUstream slow, fast;
+static CUevent event;
+
+static void need(CUresult rc, const char *what)
+{
+	if (rc == CUDA_SUCCESS)
+		return;
+	printf("%s: %d\n", what, (int)rc);
+	exit(1);
+}
+
+#define NEED(call) need(call, #call)
+
+static CUgraphExec of(CUgraph graph)
+{
+	CUgraphExec exec;
+
+	NEED(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	return exec;
+}
+
+static CUgraphExec by_node(void)
+{
+	CUgraphNode node;
+	CUgraph graph;
+
+	NEED(cuGraphCreate(&graph, 0));
+	NEED(cuGraphAddEventRecordNode(&node, graph, NULL, 0, event));
+	return of(graph);
+}
+
+static CUgraphExec captured(void)
+{
+	CUgraph graph;
+
+	NEED(cuStreamBeginCapture(fast, CU_STREAM_CAPTURE_MODE_RELAXED));
+	NEED(cuEventRecordWithFlags(event, fast, CU_EVENT_RECORD_EXTERNAL));
+	NEED(cuStreamEndCapture(fast, &graph));
+	return of(graph);
+}
+
+static void launch(CUfunction f, CUstream stream, void **args)
+{
+	NEED(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, stream, args, NULL));
+}
+
+static void fill(CUdeviceptr at, unsigned value, CUstream stream)
+{
+	size_t words = WORDS;
+	void *args[] = {&at, &value, &words};
+
+	launch(fill32, stream, args);
+}
+
+static unsigned first(CUdeviceptr at)
+{
+	unsigned word = 0;
+
+	NEED(cuMemcpyDtoH(&word, at, sizeof(word)));
+	return word;
+}
+
+/* Plainly the free would wait for the host: it is preloaded. */
+static void waits(const char *what, CUgraphExec exec, unsigned *go)
+{
+	CUdeviceptr word = (CUdeviceptr)(size_t)go, at, again;
+	unsigned one = 1;
+	void *args[] = {&word, &one};
+
+	*(volatile unsigned *)go = 0;
+	NEED(cuMemAlloc(&at, BYTES));
+	launch(await32, slow, args);
+	fill(at, 7, slow);
+	NEED(cuEventRecord(event, slow));
+	NEED(cuGraphLaunch(exec, fast));
+	NEED(cuEventSynchronize(event));
+	NEED(cuMemFree(at));
+	NEED(cuMemAlloc(&again, BYTES));
+	fill(again, 9, fast);
+	printf("%s: the same memory: %d, ", what, again == at);
+	*(volatile unsigned *)go = 1;
+	NEED(cuCtxSynchronize());
+	printf("read %u\n", first(again));
+	NEED(cuMemFree(again));
+}
+
+int main(void)
+{
+	CUgraphExec node, capture;
+	CUcontext context;
+	CUmodule module;
+	void *go;
+
+	if (cuInit(0))
+		return 77;
+	NEED(cuDevicePrimaryCtxRetain(&context, 0));
+	NEED(cuCtxSetCurrent(context));
+	NEED(cuModuleLoadData(&module, "any image will do"));
+	NEED(cuModuleGetFunction(&fill32, module, "fill32"));
+	NEED(cuModuleGetFunction(&await32, module, "await32"));
+	NEED(cuStreamCreate(&slow, CU_STREAM_NON_BLOCKING));
+	NEED(cuStreamCreate(&fast, CU_STREAM_NON_BLOCKING));
+	NEED(cuMemAllocHost(&go, 4096));
+
+	NEED(cuEventCreate(&event, 0));
+	node = by_node();
+	waits("a node", node, go);
+	NEED(cuGraphExecDestroy(node));
+	NEED(cuEventDestroy(event));
+
+	NEED(cuEventCreate(&event, 0));
+	capture = captured();
+	waits("a captured record", capture, go);
+	return 0;
+}
