@@ -1,6 +1,7 @@
 /* Known streams and who submits to them; see streams.h. */
 #include "pool/streams.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stddef.h>
 
@@ -19,11 +20,17 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key; /* runs leave() when a thread ends */
 static bool have_key;
 static __thread uint64_t self;
+static __thread unsigned rounds; /* of its end */
 
 static void leave(void *arg)
 {
 	uint32_t number = (uint32_t)(uintptr_t)arg;
 
+	/* In the last round: what others run at a thread's end may submit with
+	 * the slots that the thread remembers. */
+	if (++rounds < PTHREAD_DESTRUCTOR_ITERATIONS &&
+	    !pthread_setspecific(key, arg))
+		return;
 	self = 0;
 	/* What the thread wrote in its slots is seen by who sees it gone. */
 	__atomic_add_fetch(&lives[number], 1, __ATOMIC_RELEASE);

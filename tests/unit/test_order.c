@@ -1,5 +1,6 @@
 /* Reuse in stream order, against streams as vector clocks. */
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -607,6 +608,64 @@ static void test_behind_a_wait_that_goes_on(void **state)
 	tear_down(f);
 }
 
+/* ---- threads that end ----------------------------------------------------------- */
+
+static pthread_key_t later;
+static struct gp_slot *of_ending, *of_other;
+static struct fixture *ending;
+static uint64_t shared;
+
+static void *take_slot(void *arg)
+{
+	om_thread(2);
+	of_other = gp_order_slot(&ending->order, shared);
+	return arg;
+}
+
+/* As a library's that gives back, at a thread's end, what it has there. */
+static void at_end(void *arg)
+{
+	pthread_t other;
+
+	(void)arg;
+	pthread_create(&other, NULL, take_slot, NULL);
+	pthread_join(other, NULL);
+}
+
+static void *end(void *arg)
+{
+	om_thread(1);
+	of_ending = gp_order_slot(&ending->order, shared);
+	pthread_setspecific(later, arg);
+	return NULL;
+}
+
+/* What a thread runs at its end may submit, with the slot that it remembers: it
+ * is nobody else's before. */
+static void test_slot_until_the_end(void **state)
+{
+	struct gp_slot *before;
+	struct fixture f;
+	pthread_t thread;
+
+	(void)state;
+	set_up(&f);
+	ending = &f;
+	shared = om_stream(f.om, false);
+	gp_order_slot(&f.order, shared); /* a key, before the other one */
+	assert_int_equal(pthread_key_create(&later, at_end), 0);
+	pthread_create(&thread, NULL, end, &f);
+	pthread_join(thread, NULL);
+	assert_ptr_not_equal(of_other, of_ending);
+	/* Then it is given again. */
+	before = of_other;
+	pthread_create(&thread, NULL, take_slot, NULL);
+	pthread_join(thread, NULL);
+	assert_true(of_other == of_ending || of_other == before);
+	pthread_key_delete(later);
+	tear_down(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -627,6 +686,7 @@ int main(void)
 		cmocka_unit_test(test_no_wait_for_a_result),
 		cmocka_unit_test(test_no_wait_at_all_for_a_result),
 		cmocka_unit_test(test_the_driver_frees),
+		cmocka_unit_test(test_slot_until_the_end),
 		cmocka_unit_test(test_random_in_turns),
 		cmocka_unit_test(test_random_own_callers),
 		cmocka_unit_test(test_random_threads),
