@@ -191,23 +191,34 @@ static void expect_stream(struct gp_work *work)
 
 static void expect_context(struct gp_work *work)
 {
-	struct gp_order *order =
-		gp_follow_order(work->object ? gp_context_known(work->object)
-					     : gp_context_current());
+	const struct gp_context *context =
+		work->object ? gp_context_known(work->object)
+			     : gp_context_current();
+	struct gp_order *order = gp_follow_order(context);
 
-	if (!order || !have_proof())
+	/* A green context is waited for alone: what its primary one has, whose
+	 * pool serves it, is not proven. */
+	if (!order || (work->object && context->cuda.context != work->object) ||
+	    !have_proof())
 		return;
 	gp_order_expect_all(order, proof);
 	work->proves = true;
 }
 
-/* No stream is named: every context's order is told. */
-static void touch_all(void)
+static void touch(struct gp_context *context, void *arg)
 {
-	struct gp_order *order = gp_follow_order(gp_context_current());
+	struct gp_order *order = gp_follow_order(context);
 
+	(void)arg;
 	if (order)
 		gp_order_touch(order);
+}
+
+/* No stream is named, and a green context names none that has a pool: every
+ * context's order is told. */
+static void touch_all(void)
+{
+	gp_context_each(touch, NULL);
 }
 
 void gp_follow_wait_begins(struct gp_work *work, const struct gp_work_row *row)

@@ -24,10 +24,15 @@ unsigned gp_context_generation(void)
 	return 1;
 }
 
+/* For a green one the primary one stands. */
+#define PRIMARY ((CUcontext)0x100)
+#define GREEN   ((CUcontext)0x200)
+
+static struct gp_context primary = {.cuda.context = PRIMARY};
+
 struct gp_context *gp_context_known(CUcontext handle)
 {
-	(void)handle;
-	return NULL;
+	return handle ? &primary : NULL;
 }
 
 struct gp_context *gp_context_current(void)
@@ -37,14 +42,12 @@ struct gp_context *gp_context_current(void)
 
 void gp_context_each(void (*fn)(struct gp_context *, void *), void *arg)
 {
-	(void)fn;
-	(void)arg;
+	fn(&primary, arg);
 }
 
 struct gp_order *gp_follow_order(const struct gp_context *context)
 {
-	(void)context;
-	return &world.order;
+	return context ? &world.order : NULL;
 }
 
 struct gp_slot *gp_follow_slot(CUstream stream)
@@ -281,6 +284,45 @@ static void test_recorded_unseen(void **state)
 	}
 }
 
+static void test_waits_for_contexts(void **state)
+{
+	static const struct gp_work_row row = {"cuCtxSynchronize_v2",
+					       GP_WORK_CTX_SYNC, NULL, 0};
+	struct gp_work wait = {.object = GREEN};
+
+	(void)state;
+	launch(EVENT, world.slot[0]);
+	gp_follow_wait_begins(&wait, &row);
+	gp_follow_wait_ended(&wait, &row, CUDA_SUCCESS);
+	assert_true(active(0));
+	wait = (struct gp_work){.object = PRIMARY};
+	gp_follow_wait_begins(&wait, &row);
+	gp_follow_wait_ended(&wait, &row, CUDA_SUCCESS);
+	assert_false(active(0));
+}
+
+/* What comes behind a free is marked before a whole context waits: the mark
+ * would be behind what it waits for. Whichever context is current. */
+static void test_marks_before_a_context_waits(void **state)
+{
+	static const struct gp_work_row rows[] = {
+		{"cuCtxWaitEvent", GP_WORK_CTX_WAIT, NULL, 0},
+		{"cuGreenCtxWaitEvent", GP_WORK_GREEN_WAIT, NULL, 0},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct gp_work wait = {.object = PRIMARY, .event = OTHER};
+		uint64_t stamp, waited;
+
+		launch(EVENT, world.slot[0]);
+		gp_order_free(&world.order, GP_FREE_FULL, &stamp, &waited);
+		assert_true(gp_order_made(&world.order) < stamp);
+		gp_follow_wait_begins(&wait, &rows[i]);
+		assert_int_equal(gp_order_made(&world.order), stamp);
+	}
+}
+
 /* Among many events, with records under way while the table grows. */
 static void test_many(void **state)
 {
@@ -313,6 +355,8 @@ int main(void)
 		TEST(test_records_overlap),
 		TEST(test_recorded_elsewhere),
 		TEST(test_recorded_unseen),
+		TEST(test_waits_for_contexts),
+		TEST(test_marks_before_a_context_waits),
 		TEST(test_many),
 	};
 
