@@ -13,7 +13,8 @@ enum gp_rank {
 	GP_RANK_REGISTRY = 1, /* the table of pools, registry.c */
 	GP_RANK_POOL,         /* gp_pool.lock: everything central */
 	GP_RANK_CACHE,        /* one thread's cache, cache.c */
-	GP_RANK_ORDER,        /* gp_order.lock; driver calls that do not wait */
+	GP_RANK_LAUNCH, /* gp_stream.launch; a graph launch of the program */
+	GP_RANK_ORDER,  /* gp_order.lock; driver calls that do not wait */
 };
 
 struct gp_lock {

@@ -439,11 +439,13 @@ cold void gp_order_submit_slow(struct gp_slot *slot)
 	uint64_t joined;
 	int rc;
 
+	gp_lock(&stream->launch);
 	gp_lock(&order->lock);
 	rc = gp_order_join(order, stream, &joined);
 	if (!rc)
 		__atomic_store_n(&stream->joined, joined, __ATOMIC_RELEASE);
 	gp_unlock(&order->lock);
+	gp_unlock(&stream->launch);
 	if (__builtin_expect(rc != 0, 0))
 		gp_order_wait_instead(order);
 }

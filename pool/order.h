@@ -207,6 +207,21 @@ uint64_t gp_order_last_free(const struct gp_order *order);
  * gave up. The caller keeps it until the stream or the context goes. */
 struct gp_slot *gp_order_slot(struct gp_order *order, uint64_t key);
 
+/* [9] Around a graph's launch into the slot's stream, after gp_order_begin().
+ * NULL allowed. Only the slot's thread, which submits nothing else meanwhile.
+ * The stream's launch lock is held in between. */
+static inline void gp_order_launch_begin(struct gp_slot *slot)
+{
+	if (slot)
+		gp_lock(&slot->stream->launch);
+}
+
+static inline void gp_order_launch_end(struct gp_slot *slot)
+{
+	if (slot)
+		gp_unlock(&slot->stream->launch);
+}
+
 /* Out of line: the rest of gp_order_begin(). */
 void gp_order_submit_slow(struct gp_slot *slot);
 

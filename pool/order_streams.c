@@ -185,9 +185,13 @@ void gp_order_seize(struct gp_stream *stream, struct gp_slot *slot)
 	struct gp_order *order = stream->order;
 	int rc = 0;
 
+	if (slot)
+		gp_lock(&stream->launch); /* [9] */
 	gp_lock(&order->lock);
 	if (slot)
 		rc = begin(order, slot);
+	if (slot)
+		gp_unlock(&stream->launch);
 	if (rc) {
 		gp_unlock(&order->lock);
 		gp_order_wait_instead(order);

@@ -124,6 +124,7 @@ struct gp_stream *gp_stream_add(struct gp_streams *streams, uint64_t key_,
 		.next = streams->first,
 		.chain = *bucket,
 	};
+	gp_lock_init(&s->launch, GP_RANK_LAUNCH);
 	*bucket = s;
 	streams->first = s;
 	streams->count++;
@@ -148,6 +149,7 @@ void gp_stream_remove(struct gp_streams *streams, struct gp_stream *stream)
 		gp_objects_put(&streams->slots, slot);
 	}
 	stream->slots = NULL;
+	pthread_mutex_destroy(&stream->launch.mutex);
 	gp_objects_put(&streams->streams, stream);
 }
 

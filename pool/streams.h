@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "pool/lock.h"
 #include "pool/mutation.h"
 #include "pool/objects.h"
 
@@ -53,6 +54,7 @@ struct gp_stream {
 	bool capturing;         /* or did; atomic, written under lock */
 	struct gp_slot *slots;  /* atomic; grows at the head */
 	struct gp_part *host;   /* what the host may see of it; lock */
+	struct gp_lock launch;  /* [9]: no wait meets a graph's launch */
 	struct gp_stream *next, *chain; /* all; of a bucket. Lock. */
 	void *link;                     /* objects.h */
 };

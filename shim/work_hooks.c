@@ -4,7 +4,6 @@
  * `make work-table`. The layout is the script's too.
  */
 /* clang-format off */
-#include "shim/async.h"
 #include "shim/room.h"
 #include "shim/work.h"
 #include "shim/work_across.h"
@@ -163,34 +162,6 @@ CUresult cuEventSynchronize(CUevent hEvent)
 	gp_work_begin(&work, GP_WORK_ID_cuEventSynchronize, NULL, NULL, hEvent);
 	rc = gp_real()->cuEventSynchronize(hEvent);
 	gp_work_end(&work, rc);
-	return rc;
-}
-
-CUresult cuGraphLaunch(CUgraphExec hGraph, CUstream hStream)
-{
-	struct gp_slot *slot;
-	CUresult rc;
-
-	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
-	rc = gp_real()->cuGraphLaunch(hGraph, hStream);
-	if (gp_room_made(rc))
-		rc = gp_real()->cuGraphLaunch(hGraph, hStream);
-	gp_work_shown(slot, rc);
-	gp_graph_launched(rc);
-	return rc;
-}
-
-CUresult cuGraphLaunch_ptsz(CUgraphExec hGraphExec, CUstream hStream)
-{
-	struct gp_slot *slot;
-	CUresult rc;
-
-	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
-	rc = gp_real()->cuGraphLaunch_ptsz(hGraphExec, hStream);
-	if (gp_room_made(rc))
-		rc = gp_real()->cuGraphLaunch_ptsz(hGraphExec, hStream);
-	gp_work_shown(slot, rc);
-	gp_graph_launched(rc);
 	return rc;
 }
 

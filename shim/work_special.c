@@ -1,8 +1,9 @@
 /*
  * Work whose streams no parameter names: several of them in a list, or one
- * that counts only under a flag; and a question that the driver alone cannot
- * answer.
+ * that counts only under a flag; graphs, whose launch no wait may meet; and a
+ * question that the driver alone cannot answer.
  */
+#include "shim/async.h"
 #include "shim/follow.h"
 #include "shim/room.h"
 #include "shim/work.h"
@@ -78,6 +79,36 @@ cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph,
 							     params);
 	gp_work_submitted(slot, rc);
 	return rc;
+}
+
+static CUresult launch_graph(__typeof__(cuGraphLaunch) *real, CUgraphExec exec,
+			     CUstream stream, struct gp_slot *slot)
+{
+	CUresult rc;
+
+	gp_order_launch_begin(slot);
+	rc = real(exec, stream);
+	gp_order_launch_end(slot);
+	if (gp_room_made(rc)) {
+		gp_order_launch_begin(slot);
+		rc = real(exec, stream);
+		gp_order_launch_end(slot);
+	}
+	gp_work_shown(slot, rc);
+	gp_graph_launched(rc);
+	return rc;
+}
+
+CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
+{
+	return launch_graph(gp_real()->cuGraphLaunch, exec, stream,
+			    gp_work_submit(stream, CU_STREAM_LEGACY));
+}
+
+CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream)
+{
+	return launch_graph(gp_real()->cuGraphLaunch_ptsz, exec, stream,
+			    gp_work_submit(stream, CU_STREAM_PER_THREAD));
 }
 
 /* [18] */

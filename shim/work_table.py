@@ -365,10 +365,10 @@ def guarded(rows, text_of):
 
 # What needs device memory of its own and has done nothing where it fails for
 # lack of it.
-RETRIED = {'SUBMIT', 'GRAPH', 'SYNC_COPY', 'SYNC_SET', 'CREATE'}
+RETRIED = {'SUBMIT', 'SYNC_COPY', 'SYNC_SET', 'CREATE'}
 
 # What goes the short way through work.h.
-SUBMITTED = {'SUBMIT', 'GRAPH'}
+SUBMITTED = {'SUBMIT'}
 
 
 def body(row):
@@ -392,7 +392,6 @@ def body(row):
               '\t\treturn CUDA_ERROR_INVALID_VALUE;'] if past else []
     retry = ['\tif (gp_room_made(rc))',
              fill('\t\t' + call, names, ');', 24)]
-    launched = ['\tgp_graph_launched(rc);']
     if row.across():
         kind, sides, size = row.across()
         work, stream = 'GP_WORK_ID_' + row.name, [row.stream_expression()]
@@ -411,7 +410,6 @@ def body(row):
         fill('\t' + call, names, ');', 16)] +
         (retry if row.kind in RETRIED else []) +
         ['\t' + end + ';'] +
-        (launched if row.kind == 'GRAPH' else []) +
         ['\treturn rc;', '}'])
 
 
@@ -488,7 +486,6 @@ BODIES_HEAD = '''\
  * `make work-table`. The layout is the script's too.
  */
 /* clang-format off */
-#include "shim/async.h"
 #include "shim/room.h"
 #include "shim/work.h"
 #include "shim/work_across.h"

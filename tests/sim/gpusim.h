@@ -20,6 +20,9 @@
  *   free_us:N         how long cuMemFree blocks        (0)
  *   destroy_us:N      how long cuCtxDestroy and cuDevicePrimaryCtxReset block
  *                     when all is gone                 (0)
+ *   launch_us:N       how long cuGraphLaunch blocks; an event that another
+ *                     thread makes its stream wait for meanwhile is not
+ *                     waited for, as with driver 580.159 (0)
  *   vmm:0|1           virtual memory supported         (1)
  *   pools:0|1         memory pools supported           (1)
  *   peer:0|1          peer access between devices      (1)

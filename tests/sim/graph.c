@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/sim/bodies.h"
 #include "tests/sim/engine.h"
@@ -259,6 +260,13 @@ CUresult sim_graph_launch(CUgraphExec handle, CUstream hstream)
 
 	sim_lock();
 	stream = sim_stream_of(hstream);
+	if (stream && sim.settings.launch_us) {
+		stream->launching++;
+		sim_unlock();
+		usleep((useconds_t)sim.settings.launch_us);
+		sim_lock();
+		stream->launching--;
+	}
 	if (stream && sim_handle_is(SIM_K_EXEC, exec)) {
 		work.exec = exec;
 		work.us = exec->us;

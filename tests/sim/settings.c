@@ -33,6 +33,7 @@ static const struct key keys[] = {
 	{"alloc_us", NUMBER, AT(alloc_us), 0, 0, 60000000},
 	{"free_us", NUMBER, AT(free_us), 0, 0, 60000000},
 	{"destroy_us", NUMBER, AT(destroy_us), 0, 0, 60000000},
+	{"launch_us", NUMBER, AT(launch_us), 0, 0, 60000000},
 	{"schedule", NUMBER, AT(schedule), 0, 0, UINT32_MAX},
 	{"history", NUMBER, AT(history), 0, 0, 1000000},
 	{"vmm", NUMBER, AT(vmm), 1, 0, 1},
