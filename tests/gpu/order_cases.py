@@ -32,6 +32,12 @@ def facts(context, case):
                                                  "static")])
 
 
+def graph_wait(context, case):
+    """Waits while another thread launches a graph into the stream."""
+    return pair(context, case, [machine.build_cu("graph_wait",
+                                                 context.programs, "shared")])
+
+
 def thrust(context, case):
     """Thrust and CUB, vectors and temporary storage."""
     return pair(context, case, [machine.build_cu("thrust_program",
@@ -82,8 +88,10 @@ def _preloaded(context, case, name, command, conf, seconds, library=None):
     return Run(command, env, context.log(case, name), seconds + 120)
 
 
-# (name, options, settings; None: without gpupool). Seeds are of their own.
-FUZZ = [("plain", [], None), ("default", [], ""), ("default-2", [], ""),
+# (name, options, settings; None: without gpupool). Seeds are of their own. What
+# "kept" sees, where no free ever waits, is the driver's fault or the program's.
+FUZZ = [("plain", [], None), ("kept", ["--keep", "1", "--threads", "8"], None),
+        ("default", [], ""), ("default-2", [], ""),
         ("reuse", ["--lean", "0", "--threads", "8"], REUSE)]
 
 
@@ -117,13 +125,13 @@ def order_fuzz(context, case):
                             1 + number * 10 ** 6, part)
                 for number, part in enumerate(FUZZ)]
     done = [job.result() for job in jobs]
-    report = done[1][1]
+    report = done[2][1]
     return {"why": "; ".join("%s %s" % (part[0], _told(run))
                              for part, (run, _) in zip(FUZZ, done)),
             "peak_bytes": report.peak(),
             "reserved_bytes": report.gauge("reserved_bytes", "peak"),
             "hits": report.hits(), "plain_s": done[0][0].seconds,
-            "preloaded_s": done[1][0].seconds, "equal": "yes"}
+            "preloaded_s": done[2][0].seconds, "equal": "yes"}
 
 
 def _mutant_library(context):
@@ -175,5 +183,5 @@ def order_mutants(context, case):
 
 
 CASES = [("flags", flags), ("facts", facts), ("host-view", host_view),
-         ("thrust", thrust), ("order-fuzz", order_fuzz),
+         ("graph-wait", graph_wait), ("thrust", thrust), ("order-fuzz", order_fuzz),
          ("order-mutants", order_mutants)]

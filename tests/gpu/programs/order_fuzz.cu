@@ -5,12 +5,14 @@
  * that cudaFree does not allow it to.
  *
  *   order_fuzz [--seeds A-B] [--seconds N] [--threads T] [--streams S]
- *              [--ops N] [--delay US] [--mib M] [--lean 0|1]
+ *              [--ops N] [--delay US] [--mib M] [--lean 0|1] [--keep 1]
  *              [--without OP,...] [--mutate RULE] [--jitter 1]
  *
  * --seconds: go on from the first seed until then. --lean 0: live data is
  * never ordered by a free, as in programs that order their own streams
- * (gpupool's free_order:reuse). --mutate: with a library built with
+ * (gpupool's free_order:reuse). --keep: nothing is freed before a seed's end, so
+ * no cudaFree waits; what is wrong then is the program's or the driver's.
+ * --mutate: with a library built with
  * -DGP_MUTATIONS, switch off a clause of the protocol; --jitter: let threads
  * be late at its critical points. --without: leave out operations.
  *
@@ -41,8 +43,8 @@ int usage(const std::string &why)
 		"usage: order_fuzz [--seeds A-B] [--seconds N] [--threads T] "
 		"[--streams S]\n"
 		"  [--ops N] [--delay US] [--mib M] [--lean 0|1] "
-		"[--without OP,...]\n"
-		"  [--mutate RULE] [--jitter 1]\n"
+		"[--keep 1]\n"
+		"  [--without OP,...] [--mutate RULE] [--jitter 1]\n"
 		"operations: %s\n",
 		why.c_str(), Worker::op_names().c_str());
 	exit(2);
@@ -130,6 +132,9 @@ void run_seed(long seed, World *world)
 	for (Stream &stream : world->shared)
 		CHECK(cudaStreamDestroy(stream.handle));
 	CHECK(cudaDeviceSynchronize());
+	for (void *p : world->kept)
+		CHECK(cudaFree(p));
+	world->kept.clear();
 }
 
 void whose(const char *what, uint32_t key, long seed)
@@ -159,10 +164,11 @@ void tell_history(const World &world, const Fault &fault)
 				continue;
 			if (stream.serial)
 				snprintf(where, sizeof(where),
-					 ", %s%s stream %llu",
+					 ", %s%s stream %llu (%p)",
 					 kinds[stream.kind],
 					 stream.blocking ? " blocking" : "",
-					 (Count)stream.serial);
+					 (Count)stream.serial,
+					 (void *)stream.handle);
 			snprintf(
 				line, sizeof(line),
 				"  %llu: thread %d, operation %llu (%s) %s%s\n",
@@ -283,11 +289,15 @@ int main(int argc, char **argv)
 					&options.delay_us) &&
 			 !number_option(argc, argv, &i, "--mib", 1,
 					&options.megabytes) &&
+			 !number_option(argc, argv, &i, "--keep", 0,
+					&options.keep) &&
 			 !number_option(argc, argv, &i, "--lean", 0,
 					&options.lean))
 			usage(std::string(argv[i]) + ": not an option");
 	}
 	options.seconds = (double)seconds;
+	if (options.keep)
+		options.lean = 0;
 	if (options.threads > kThreads)
 		usage("--threads wants 16 at most");
 	if (options.last_seed == 1l << 40 && !seconds)

@@ -80,13 +80,17 @@ inline void Worker::op_graph()
 		blocks[part.block].busy = false;
 }
 
+/* Only into streams that no other thread uses: graph_wait.cu says why. */
 inline void Worker::op_launch()
 {
 	Exec &exec = execs[random.below(kExecs)];
-	Stream stream = any_stream();
+	int at = own_slot(true, false);
 
-	if (!exec.handle)
+	if (!exec.handle || at < 0)
 		return;
+	own[at].touched = now();
+	Stream stream = own[at];
+
 	for (const Exec::Part &part : exec.parts)
 		if (!order(blocks[part.block], stream, true))
 			return;

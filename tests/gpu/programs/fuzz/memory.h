@@ -32,7 +32,13 @@ inline void Worker::release(int at)
 				}
 	before = now();
 	note("frees it", block, Stream());
-	CHECK(cudaFree(block.p));
+	if (options.keep) {
+		std::lock_guard<std::mutex> guard(world->lock);
+
+		world->kept.push_back(block.p);
+	} else {
+		CHECK(cudaFree(block.p));
+	}
 	held -= block.words * 4;
 	block = Block();
 	if (options.lean)

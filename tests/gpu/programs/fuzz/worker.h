@@ -28,6 +28,7 @@ struct Options {
 	double seconds = 0; /* 0: all seeds */
 	long threads = 4, streams = 4, ops = 1500;
 	long lean = 1; /* frees order live data, and let the host look */
+	long keep = 0; /* free nothing before the end; lean is 0 then */
 	long delay_us = 300, megabytes = 512;
 	std::set<std::string> without;
 };
@@ -124,6 +125,7 @@ struct World {
 	std::shared_mutex captures;
 	std::mutex lock;
 	std::vector<Block> given;          /* guarded by lock */
+	std::vector<void *> kept;          /* guarded by lock */
 	std::vector<Note> notes[kThreads]; /* each its thread's */
 };
 
