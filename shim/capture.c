@@ -26,9 +26,12 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Guarded by lock. */
 static struct {
 	CUstream stream;
+	uint64_t thread; /* whose default stream it is, else 0 */
 	CUcontext context;
+	uint64_t id; /* never the same for two */
 } captures[MAX_CAPTURES];
 static int num_captures;
+static uint64_t last_id;
 /* Captures beyond the table; until they end every context counts as
  * capturing. Guarded by lock. */
 static int num_untracked;
@@ -89,8 +92,15 @@ static CUstream named(CUstream stream, CUstream otherwise)
 	return stream ? stream : otherwise;
 }
 
-static struct gp_slot *begun(CUstream stream, CUstream otherwise)
+/* A thread's default stream is another one in each thread. */
+static uint64_t thread_of(CUstream stream)
 {
+	return stream == PER_THREAD ? gp_thread_self() : 0;
+}
+
+static struct gp_slot *begun(CUstream given, CUstream otherwise)
+{
+	CUstream stream = named(given, otherwise);
 	CUcontext context = NULL;
 
 	if (!gp_may_intercept())
@@ -100,7 +110,9 @@ static struct gp_slot *begun(CUstream stream, CUstream otherwise)
 	pthread_mutex_lock(&lock);
 	if (num_captures < MAX_CAPTURES) {
 		captures[num_captures].stream = stream;
+		captures[num_captures].thread = thread_of(stream);
 		captures[num_captures].context = context;
+		captures[num_captures].id = ++last_id;
 		num_captures++;
 	} else {
 		num_untracked++;
@@ -109,7 +121,7 @@ static struct gp_slot *begun(CUstream stream, CUstream otherwise)
 	while (__atomic_load_n(&num_waits, __ATOMIC_SEQ_CST))
 		pthread_cond_wait(&no_waits, &lock);
 	pthread_mutex_unlock(&lock);
-	return follows() ? gp_follow_capture(named(stream, otherwise)) : NULL;
+	return follows() ? gp_follow_capture(stream) : NULL;
 }
 
 static void remove_at(int i)
@@ -117,35 +129,76 @@ static void remove_at(int i)
 	captures[i] = captures[--num_captures];
 }
 
-/* `counted`: the caller knows that this stream was capturing. */
-static void ended(CUstream stream, bool counted)
+/* Under the lock. num_captures: none. */
+static int find(CUstream stream)
 {
-	pthread_mutex_lock(&lock);
+	uint64_t thread = thread_of(stream);
 	int i = 0;
 
-	while (i < num_captures && captures[i].stream != stream)
+	while (i < num_captures &&
+	       (captures[i].stream != stream || captures[i].thread != thread))
 		i++;
+	return i;
+}
+
+static void ended(CUstream stream)
+{
+	pthread_mutex_lock(&lock);
+	int i = find(stream);
+
 	if (i < num_captures)
 		remove_at(i);
-	else if (counted && num_untracked)
+	else if (num_untracked)
 		num_untracked--;
 	publish();
 	pthread_mutex_unlock(&lock);
 }
 
-static CUresult answered(CUstream stream, struct gp_slot *slot, CUresult rc)
+static CUresult answered(CUstream given, CUstream otherwise,
+			 struct gp_slot *slot, CUresult rc)
 {
 	if (rc != CUDA_SUCCESS)
-		ended(stream, true);
+		ended(named(given, otherwise));
 	gp_follow_captured(slot);
 	return rc;
 }
 
-static void over(CUstream stream, CUstream otherwise)
+static void over(CUstream given, CUstream otherwise)
 {
-	ended(stream, true);
+	CUstream stream = named(given, otherwise);
+
+	ended(stream);
 	if (follows())
-		gp_follow_capture_ended(named(stream, otherwise));
+		gp_follow_capture_ended(stream);
+}
+
+/* Before a stream is destroyed: the capture that ends with it, 0: none. Not
+ * later: the handle may come back at once, and another thread capture in it. */
+static uint64_t ends_with(CUstream stream)
+{
+	uint64_t id = 0;
+
+	if (!gp_capture_any())
+		return 0;
+	pthread_mutex_lock(&lock);
+	int i = find(stream);
+
+	if (i < num_captures)
+		id = captures[i].id;
+	pthread_mutex_unlock(&lock);
+	return id;
+}
+
+static void destroyed(uint64_t id)
+{
+	if (!id)
+		return;
+	pthread_mutex_lock(&lock);
+	for (int i = num_captures - 1; i >= 0; i--)
+		if (captures[i].id == id)
+			remove_at(i);
+	publish();
+	pthread_mutex_unlock(&lock);
 }
 
 bool gp_capture_in(CUcontext context)
@@ -188,7 +241,7 @@ CUresult cuStreamBeginCapture(CUstream stream)
 	CUresult rc;
 
 	rc = gp_real()->cuStreamBeginCapture(stream);
-	return answered(stream, slot, rc);
+	return answered(stream, LEGACY, slot, rc);
 }
 
 CUresult cuStreamBeginCapture_ptsz(CUstream stream)
@@ -197,7 +250,7 @@ CUresult cuStreamBeginCapture_ptsz(CUstream stream)
 	CUresult rc;
 
 	rc = gp_real()->cuStreamBeginCapture_ptsz(stream);
-	return answered(stream, slot, rc);
+	return answered(stream, PER_THREAD, slot, rc);
 }
 
 CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
@@ -206,7 +259,7 @@ CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
 	CUresult rc;
 
 	rc = gp_real()->cuStreamBeginCapture_v2(stream, mode);
-	return answered(stream, slot, rc);
+	return answered(stream, LEGACY, slot, rc);
 }
 
 CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode)
@@ -215,7 +268,7 @@ CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode)
 	CUresult rc;
 
 	rc = gp_real()->cuStreamBeginCapture_v2_ptsz(stream, mode);
-	return answered(stream, slot, rc);
+	return answered(stream, PER_THREAD, slot, rc);
 }
 
 #if CUDA_VERSION >= 12030
@@ -229,7 +282,7 @@ CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph,
 
 	rc = gp_real()->cuStreamBeginCaptureToGraph(stream, graph, dependencies,
 						    data, count, mode);
-	return answered(stream, slot, rc);
+	return answered(stream, LEGACY, slot, rc);
 }
 
 CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph,
@@ -243,7 +296,7 @@ CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph,
 
 	rc = gp_real()->cuStreamBeginCaptureToGraph_ptsz(
 		stream, graph, dependencies, data, count, mode);
-	return answered(stream, slot, rc);
+	return answered(stream, PER_THREAD, slot, rc);
 }
 #endif
 
@@ -275,26 +328,26 @@ CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *graph)
 
 CUresult cuStreamDestroy(CUstream stream)
 {
+	uint64_t capture = ends_with(stream);
 	CUresult rc;
 
 	if (follows())
 		gp_follow_destroy(stream);
 	rc = gp_real()->cuStreamDestroy(stream);
-
-	if (rc == CUDA_SUCCESS && gp_capture_any())
-		ended(stream, false);
+	if (rc == CUDA_SUCCESS)
+		destroyed(capture);
 	return rc;
 }
 
 CUresult cuStreamDestroy_v2(CUstream stream)
 {
+	uint64_t capture = ends_with(stream);
 	CUresult rc;
 
 	if (follows())
 		gp_follow_destroy(stream);
 	rc = gp_real()->cuStreamDestroy_v2(stream);
-
-	if (rc == CUDA_SUCCESS && gp_capture_any())
-		ended(stream, false);
+	if (rc == CUDA_SUCCESS)
+		destroyed(capture);
 	return rc;
 }
