@@ -40,8 +40,9 @@ struct sim_stream {
 	int priority;
 	uint64_t thread; /* serial, of a per-thread default stream */
 	bool legacy, sweeper, hidden, destroyed;
-	unsigned launching; /* calls of cuGraphLaunch under way, see launch_us */
-	uint64_t held; /* seq of the last ctx->held it waits for */
+	unsigned
+		launching; /* calls of cuGraphLaunch under way, see launch_us */
+	uint64_t held;     /* seq of the last ctx->held it waits for */
 	struct sim_op *head, *tail;
 	struct sim_list link;   /* in ctx->streams */
 	struct sim_list active; /* in the engine's list, while it has work */
