@@ -42,6 +42,7 @@ class GpuFuzz(harness.CudaTest):
     def test_all(self):
         """One build serves for all of it."""
         self.assert_ok(self.run_fuzz(*SHORT))
+        self.assert_ok(self.run_fuzz(*SHORT, '--keep', '1'))
         self.assert_ok(self.run_fuzz(*SHORT, library=self.build.lib))
         self.assert_ok(self.run_fuzz(*SHORT, '--lean', '0',
                                      library=self.build.lib,
