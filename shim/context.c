@@ -176,6 +176,7 @@ enter(CUcontext handle)
 			gp_pool_destroy(context->pool);
 		if (context->driver_pool)
 			gp_driver_pool_discard(context->driver_pool);
+		gp_cuda_discard(&context->cuda);
 		free(context);
 	}
 	return other;
@@ -302,7 +303,7 @@ static void gone(bool (*match)(const struct gp_context *, const void *),
 			gp_context_retire(context);
 		context->pool = NULL;
 		context->driver_pool = NULL;
-		context->cuda.gone = true;
+		gp_cuda_gone(&context->cuda);
 	}
 	pthread_mutex_unlock(&gp_context_lock);
 	if (!context)

@@ -120,6 +120,9 @@ void gp_context_each(void (*visit)(struct gp_context *, void *), void *arg);
  * be NULL). Returns the bytes given back. */
 uint64_t gp_context_trim(CUdevice device, uint64_t bytes, CUcontext except);
 
+/* The same of what is idle: waits for no work. */
+uint64_t gp_context_trim_idle(CUdevice device, uint64_t bytes);
+
 /* Give back up to `bytes` of what is cached on the device of that UUID, for
  * another process: no more than leaves `floor` of it, and only what is idle or
  * becomes so within `ms`. The program is not held up. Returns the bytes. */

@@ -65,6 +65,21 @@ static uint64_t trim_idle(const struct gp_context *context, uint64_t bytes,
 	return trim_driver_pool(context, bytes < most ? bytes : most);
 }
 
+uint64_t gp_context_trim_idle(CUdevice device, uint64_t bytes)
+{
+	struct gp_context *list[GP_MAX_CONTEXTS];
+	size_t n = gp_context_borrow(list);
+	uint64_t freed = 0;
+	bool more;
+
+	for (size_t i = 0; i < n && freed < bytes; i++)
+		if (list[i]->cuda.device == device)
+			freed += trim_idle(list[i], bytes - freed, UINT64_MAX,
+					   &more);
+	gp_context_return();
+	return freed;
+}
+
 /* What is idle goes at once. What the device still works on is looked at again
  * and again, never waited for: this is the thread that writes reports. */
 uint64_t gp_context_trim_for(const uint8_t uuid[16], uint64_t bytes,

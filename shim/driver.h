@@ -36,7 +36,7 @@ struct gp_cuda_driver {
 	unsigned peer_users[GP_MAX_PEERS];
 	struct gp_limit *limit; /* what the device may still give; constant */
 	/* The context is, and with it its plain allocations: set before the
-	 * pool is destroyed, by the thread that destroys it. */
+	 * pool is destroyed, by the thread that destroys it. Atomic. */
 	bool gone;
 	/* Kernels and the host share all memory, by their page tables;
 	 * constant. */
@@ -45,6 +45,10 @@ struct gp_cuda_driver {
 	CUstream giver;    /* segments go back in it; NULL: none yet */
 	CUdeviceptr spare; /* to be freed for the wait; 0: none */
 	unsigned spare_users;
+	/* The piece of memory that spares lie in: how many there are, and
+	 * whether it is on the ledger. Guarded by the lock of driver_limit.c. */
+	unsigned spares;
+	bool spares_charged;
 };
 
 /* Fill *cuda for a context of `device`. Asks the driver about the device.
@@ -53,8 +57,14 @@ int gp_cuda_driver_init(struct gp_cuda_driver *cuda, CUcontext context,
 			CUdevice device);
 
 /* Takes a little memory, once, so that waiting is possible while a stream
- * captures. Thread-safe. */
+ * captures; none where the limit leaves no room. Waits for nothing. No lock is
+ * held. Thread-safe. */
 void gp_cuda_keep_spare(struct gp_cuda_driver *cuda);
+
+/* The context is gone, and with it what was kept. Before its pool goes. */
+void gp_cuda_gone(struct gp_cuda_driver *cuda);
+/* It lives on, and nobody will use this. */
+void gp_cuda_discard(struct gp_cuda_driver *cuda);
 
 /* The code behind the last -ENOMEM, -EBUSY or -EIO that this thread got from
  * the seam, for handing on to the program. */

@@ -33,6 +33,11 @@ int gp_cuda_take(const struct gp_cuda_driver *cuda, uint64_t bytes);
 void gp_cuda_taken(const struct gp_cuda_driver *cuda, uint64_t bytes, int rc);
 /* It went back to the driver. */
 void gp_cuda_gave(const struct gp_cuda_driver *cuda, uint64_t bytes);
+/* One spare more (driver_wait.c), before the driver is asked for it: the first
+ * of a context takes a piece, in which all others lie. False: the limit leaves no
+ * room for that; `must`: then it is taken all the same. Waits for nothing. */
+bool gp_cuda_spare_take(struct gp_cuda_driver *cuda, bool must);
+void gp_cuda_spare_gave(struct gp_cuda_driver *cuda);
 /* The driver answered `result`. If that was for lack of memory and others than
  * this pool could give some back: true, ask once more. */
 bool gp_cuda_others_gave(const struct gp_cuda_driver *cuda, uint64_t bytes,

@@ -1,6 +1,8 @@
 /*
  * The pool's memory on the ledger of its device.
  */
+#include <pthread.h>
+
 #include "shim/devices.h"
 #include "shim/driver_impl.h"
 #include "shim/room.h"
@@ -41,4 +43,47 @@ bool gp_cuda_others_gave(const struct gp_cuda_driver *cuda, uint64_t bytes,
 		return false;
 	gp_room_card_refused();
 	return gp_room_make(cuda->device, bytes, cuda->context);
+}
+
+/* ---- spares ------------------------------------------------------------------ */
+
+/* Rank: above the ledgers. Not held across a driver call. */
+static pthread_mutex_t spares_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool take_spare(struct gp_cuda_driver *cuda, bool must)
+{
+	const struct gp_charge piece = {GP_PART_pool, GP_LIMIT_PIECE, false};
+	uint64_t outcomes;
+	bool taken;
+
+	pthread_mutex_lock(&spares_lock);
+	if (!cuda->spares_charged &&
+	    !gp_limit_reserve(cuda->limit, &piece, &outcomes)) {
+		gp_limit_keep(cuda->limit);
+		cuda->spares_charged = true;
+	}
+	taken = cuda->spares_charged || must;
+	cuda->spares += taken;
+	pthread_mutex_unlock(&spares_lock);
+	return taken;
+}
+
+bool gp_cuda_spare_take(struct gp_cuda_driver *cuda, bool must)
+{
+	return take_spare(cuda, false) ||
+	       (gp_room_make_idle(cuda->device, GP_LIMIT_PIECE) &&
+		take_spare(cuda, false)) ||
+	       (must && take_spare(cuda, true));
+}
+
+void gp_cuda_spare_gave(struct gp_cuda_driver *cuda)
+{
+	const struct gp_charge piece = {GP_PART_pool, GP_LIMIT_PIECE, false};
+
+	pthread_mutex_lock(&spares_lock);
+	if (!--cuda->spares && cuda->spares_charged) {
+		gp_limit_give(cuda->limit, &piece);
+		cuda->spares_charged = false;
+	}
+	pthread_mutex_unlock(&spares_lock);
 }

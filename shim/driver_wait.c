@@ -42,6 +42,11 @@ int gp_cuda_segment_alloc(void *dev, uint64_t bytes, uint64_t *va)
 	return rc;
 }
 
+static bool is_gone(const struct gp_cuda_driver *cuda)
+{
+	return __atomic_load_n(&cuda->gone, __ATOMIC_RELAXED);
+}
+
 static CUresult free_body(const struct gp_real *real, void *arg)
 {
 	return real->cuMemFree_v2(((struct segment *)arg)->address);
@@ -93,7 +98,7 @@ int gp_cuda_segment_free(void *dev, uint64_t va, uint64_t bytes)
 	struct gp_ease e = gp_ease();
 	const struct gp_cuda_driver *cuda = dev;
 	/* It went with its context, and the address may be somebody else's. */
-	CUresult rc = cuda->gone ? CUDA_SUCCESS : give(dev, &segment);
+	CUresult rc = is_gone(cuda) ? CUDA_SUCCESS : give(dev, &segment);
 
 	gp_unease(&e);
 	if (rc == CUDA_SUCCESS)
@@ -109,35 +114,81 @@ static CUresult sync_body(const struct gp_real *real, void *arg)
 	return real->cuCtxSynchronize();
 }
 
-/* While a stream captures, cuCtxSynchronize would end that. What waits then as
- * it would for the program's own free is a free. 0: nothing to be had for it. */
-static CUdeviceptr something(struct gp_cuda_driver *cuda)
+/*
+ * While a stream captures, cuCtxSynchronize would end that. What waits then as
+ * it would for the program's own free is a free: of a spare, an allocation of
+ * one byte that is on the ledger as the piece that the driver takes for it.
+ */
+static CUdeviceptr take_spare(struct gp_cuda_driver *cuda, bool must)
 {
-	CUdeviceptr spare =
-		__atomic_exchange_n(&cuda->spare, 0, __ATOMIC_ACQ_REL);
 	struct segment segment = {.bytes = 1};
 
-	if (!spare &&
-	    gp_cuda_in_context(cuda, alloc_body, &segment) == CUDA_SUCCESS)
-		spare = segment.address;
-	return spare;
+	if (!gp_cuda_spare_take(cuda, must))
+		return 0;
+	if (gp_cuda_in_context(cuda, alloc_body, &segment) == CUDA_SUCCESS)
+		return segment.address;
+	gp_cuda_spare_gave(cuda);
+	return 0;
 }
 
-/* Also before a capture begins: later there may be no memory for it. */
+static CUdeviceptr kept_spare(struct gp_cuda_driver *cuda)
+{
+	return __atomic_exchange_n(&cuda->spare, 0, __ATOMIC_ACQ_REL);
+}
+
+static void give_spare(struct gp_cuda_driver *cuda, CUdeviceptr address)
+{
+	struct segment segment = {.address = address};
+
+	give(cuda, &segment);
+	gp_cuda_spare_gave(cuda);
+}
+
+/* Also before a capture begins: later there may be no memory for it. The
+ * program's own call does not wait there, so neither does this: a kernel may be
+ * waiting for what the program does next. */
 void gp_cuda_keep_spare(struct gp_cuda_driver *cuda)
 {
-	struct gp_ease e = gp_ease();
-	struct segment segment = {.address = something(cuda)};
-	CUdeviceptr none = 0;
+	struct gp_ease e;
+	CUdeviceptr address, none = 0;
 
-	if (segment.address &&
-	    !__atomic_compare_exchange_n(&cuda->spare, &none, segment.address,
-					 false, __ATOMIC_ACQ_REL,
-					 __ATOMIC_RELAXED))
-		give(cuda, &segment); /* another thread was first */
+	if (__atomic_load_n(&cuda->spare, __ATOMIC_ACQUIRE) || is_gone(cuda))
+		return;
+	e = gp_ease();
+	address = take_spare(cuda, false);
+	if (address &&
+	    !__atomic_compare_exchange_n(&cuda->spare, &none, address, false,
+					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		give_spare(cuda, address); /* another thread was first */
 	gp_unease(&e);
 }
 
+void gp_cuda_gone(struct gp_cuda_driver *cuda)
+{
+	__atomic_store_n(&cuda->gone, true, __ATOMIC_RELAXED);
+	if (kept_spare(cuda))
+		gp_cuda_spare_gave(cuda);
+}
+
+void gp_cuda_discard(struct gp_cuda_driver *cuda)
+{
+	CUdeviceptr spare = kept_spare(cuda);
+	struct gp_ease e = gp_ease();
+
+	if (spare)
+		give_spare(cuda, spare);
+	if (cuda->giver)
+		gp_real()->cuStreamDestroy_v2(cuda->giver);
+	gp_unease(&e);
+}
+
+/*
+ * Where no spare is kept, as the limit was full when the capture began, one is
+ * taken for the moment of the wait, and may go beyond the limit by its piece:
+ * all of that is in use by the program, and nothing of it can make room. The
+ * alternatives are worse: a free that does not wait lets memory be used that a
+ * kernel still writes, and one that is refused never happens.
+ */
 static __attribute__((noinline, cold)) int
 free_something(struct gp_cuda_driver *cuda)
 {
@@ -147,7 +198,9 @@ free_something(struct gp_cuda_driver *cuda)
 
 	for (;;) {
 		__atomic_add_fetch(&cuda->spare_users, 1, __ATOMIC_ACQ_REL);
-		segment.address = something(cuda);
+		segment.address = kept_spare(cuda);
+		if (!segment.address)
+			segment.address = take_spare(cuda, true);
 		if (segment.address || !__atomic_sub_fetch(&cuda->spare_users,
 							   1, __ATOMIC_ACQ_REL))
 			break;
@@ -156,7 +209,10 @@ free_something(struct gp_cuda_driver *cuda)
 	}
 	if (segment.address) {
 		rc = gp_cuda_in_context(cuda, free_body, &segment);
+		/* Its place on the ledger is given up last, so that another
+		 * spare has it. */
 		gp_cuda_keep_spare(cuda);
+		gp_cuda_spare_gave(cuda);
 		__atomic_sub_fetch(&cuda->spare_users, 1, __ATOMIC_ACQ_REL);
 	}
 	gp_unease(&e);

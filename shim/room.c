@@ -35,6 +35,15 @@ uint64_t gp_room_make(CUdevice device, uint64_t bytes, CUcontext except)
 	return given;
 }
 
+uint64_t gp_room_make_idle(CUdevice device, uint64_t bytes)
+{
+	uint64_t given = gp_context_trim_idle(device, bytes);
+
+	if (given < bytes)
+		given += gp_async_trim(device);
+	return given;
+}
+
 int gp_room_reserve(CUdevice device, const struct gp_charge *charge,
 		    CUcontext except)
 {

@@ -14,6 +14,9 @@
  * the pools all but that of `except` (NULL: of all). Returns the bytes. */
 uint64_t gp_room_make(CUdevice device, uint64_t bytes, CUcontext except);
 
+/* The same, but only what is idle: waits for no work of the device's. */
+uint64_t gp_room_make_idle(CUdevice device, uint64_t bytes);
+
 /* Reserve on the device's ledger, making room as above if need be. 0, or
  * -ENOMEM: the limit leaves no room. */
 int gp_room_reserve(CUdevice device, const struct gp_charge *charge,

@@ -110,6 +110,70 @@ class Exact(CapsTest):
             self.assert_ok(result)
             self.assertEqual(result.out, plain.out)
 
+    def test_what_waits_in_captures_counts(self):
+        """A free in a capture waits with a little memory of its own, taken
+        before the capture begins, or with the pool."""
+        for conf, least in ((LIMIT + ',backend:cudaMallocAsync', 31),
+                            (LIMIT + ',reuse:sync', 31), (LIMIT, 32)):
+            for steps in (('begin=1', 'end=1', 'plain=2Mx0'),
+                          ('begin=1', 'plain=2Mx0', 'free=plain',
+                           'plain=2Mx0', 'end=1')):
+                with self.subTest(conf=conf, steps=steps):
+                    lines = self.caps(*steps, 'peak=1', conf=conf)
+                    for line in lines:
+                        if line[0] == 'plain=2Mx0':
+                            self.assertEqual(line[1], '%d, %d' % (least, OOM))
+                    self.assertEqual(lines[-1], ('peak', '64'))
+            for step in 'capture*1=2M', 'capture*8=2M':
+                with self.subTest(conf=conf, step=step):
+                    lines = self.caps(step, 'own=2Mx0', 'peak=1', conf=conf)
+                    self.assertEqual(
+                        lines, [(step, str(20 * int(step[8]))),
+                                ('own=2Mx0', '%d, %d' % (least, OOM)),
+                                ('peak', '64')])
+
+    def test_what_waits_in_captures_goes_with_its_context(self):
+        for conf in (LIMIT + ',backend:cudaMallocAsync',
+                     LIMIT + ',reuse:sync'):
+            with self.subTest(conf=conf):
+                lines = self.caps(*(
+                    'create=1', 'plain=2M', 'begin=1', 'end=1', 'destroy=1',
+                    'forget=1', 'device=0') * 40, *(
+                    'plain=2M', 'begin=1', 'end=1', 'reset=1', 'forget=1',
+                    'device=0') * 40, 'own=2Mx0', 'peak=1', conf=conf)
+                self.assertEqual(lines[-2:], [('own=2Mx0', '32, %d' % OOM),
+                                              ('peak', '64')])
+                self.assertEqual(lines[:-2], [('plain=2M', '1, 0')] * 80)
+
+    def test_captures_where_the_limit_is_full(self):
+        """One begins, and frees in it wait; nothing is left of what they wait
+        with, which had no room."""
+        for conf in (LIMIT + ',backend:cudaMallocAsync',
+                     LIMIT + ',reuse:sync'):
+            with self.subTest(conf=conf):
+                # Not with the pool, either: that is made while it is full.
+                lines = self.caps('own=2Mx0', 'plain=2M', 'free=own',
+                                  'own=2Mx31', 'plain=2M', 'begin=1', 'used=1',
+                                  'spin=300000', 'query=1', 'free=plain',
+                                  'query=1', 'own=2Mx0', 'used=1', 'end=1',
+                                  conf=conf)
+                self.assertEqual(lines[0], ('own=2Mx0', '32, %d' % OOM))
+                self.assertEqual(lines[4:], [
+                    ('plain=2M', '1, 0'), ('used', '64'),
+                    ('query', '600'), ('free plain', '1, 0 failed'),
+                    ('query', '0'), ('own=2Mx0', '1, %d' % OOM),
+                    ('used', '64')])
+
+    def test_what_waits_in_captures_takes_the_place_of_cached_memory(self):
+        """Without a wait, as a capture begins without one."""
+        conf = LIMIT + ',backend:cudaMallocAsync'
+        lines = self.caps('plain=2Mx0', 'free=plain', 'spin=300000', 'begin=1',
+                          'query=1', 'plain=2Mx0', 'free=plain', 'end=1',
+                          'peak=1', conf=conf)
+        self.assertEqual(lines[2:4], [('query', '600'),
+                                      ('plain=2Mx0', '31, %d' % OOM)])
+        self.assertEqual(lines[-1], ('peak', '64'))
+
     def test_fraction(self):
         conf = 'quiet:True,per_process_memory_fraction:0.25'
         lines = self.caps('own=2Mx0', 'total=1', conf=conf +

@@ -6,6 +6,10 @@
  *   KIND=BYTES[xN]      N allocations of BYTES (N 0: until one fails)
  *   KIND*THREADS=BYTES  that many threads, each until one fails
  *   mix*THREADS=BYTES   the same, each thread another kind
+ *   begin=1 end=1       a capture in a stream of its own, relaxed; its end
+ *   spin=US query=1     a kernel in another stream; does it still run?
+ *   capture*THREADS=BYTES  that many threads; each captures, takes plain memory
+ *                       until it fails, frees it, and ends the capture, 20 times
  *   free=KIND           all of that kind
  *   info=1 total=1      cuMemGetInfo, cuDeviceTotalMem
  *   nvml=1              the same question to NVML, of every card
@@ -228,8 +232,70 @@ static void *work(void *arg)
 	return NULL;
 }
 
+/* ---- captures ----------------------------------------------------------------- */
+
+static CUstream captured, busy;
+
+static void begin_capture(CUstream *stream)
+{
+	need(cuStreamCreate(stream, CU_STREAM_NON_BLOCKING), "stream");
+	need(cuStreamBeginCapture(*stream, CU_STREAM_CAPTURE_MODE_RELAXED),
+	     "begin");
+}
+
+static void end_capture(CUstream stream)
+{
+	CUgraph graph;
+
+	need(cuStreamEndCapture(stream, &graph), "end");
+	need(cuGraphDestroy(graph), "graph");
+	need(cuStreamDestroy(stream), "stream");
+}
+
+static void spin(unsigned us)
+{
+	static char image[] = "any image will do";
+	void *args[] = {&us};
+	CUfunction function;
+	CUmodule module;
+
+	need(cuStreamCreate(&busy, CU_STREAM_NON_BLOCKING), "stream");
+	need(cuModuleLoadData(&module, image), "module");
+	need(cuModuleGetFunction(&function, module, "spin"), "function");
+	need(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, busy, args, NULL),
+	     "launch");
+}
+
+/* Its own, freed in the capture: each free waits there. */
+static void *capture_often(void *arg)
+{
+	struct job *job = arg;
+	CUstream stream = NULL;
+	CUdeviceptr p[256];
+	CUresult rc;
+	int n;
+
+	need(cuCtxSetCurrent(context), "current");
+	pthread_barrier_wait(&gate);
+	for (int i = 0; i < 20; i++) {
+		begin_capture(&stream);
+		for (n = 0; n < 256; n++) {
+			rc = cuMemAlloc(&p[n], job->bytes);
+			if (rc != CUDA_SUCCESS)
+				break;
+		}
+		while (n--)
+			need(cuMemFree(p[n]), "free");
+		end_capture(stream);
+		job->n++;
+	}
+	job->rc = CUDA_ERROR_OUT_OF_MEMORY;
+	return NULL;
+}
+
 /* kind -1: each thread another one, of those that take device memory. */
-static void fill_together(const char *word, int kind, int threads, size_t bytes)
+static void fill_together(const char *word, int kind, int threads, size_t bytes,
+			  void *(*body)(void *))
 {
 	static const enum kind device_kinds[] = {PLAIN, ASYNC,  POOL, MANAGED,
 						 ARRAY, MIPMAP, OWN};
@@ -240,7 +306,8 @@ static void fill_together(const char *word, int kind, int threads, size_t bytes)
 	for (int i = 0; i < threads; i++) {
 		jobs[i].kind = kind < 0 ? device_kinds[i % 7] : (enum kind)kind;
 		jobs[i].bytes = bytes;
-		pthread_create(&jobs[i].thread, NULL, work, &jobs[i]);
+		jobs[i].n = 0;
+		pthread_create(&jobs[i].thread, NULL, body, &jobs[i]);
 	}
 	for (int i = 0; i < threads; i++) {
 		pthread_join(jobs[i].thread, NULL);
@@ -457,6 +524,14 @@ static bool other_step(const char *step, const char *value)
 		set_limit(value);
 	else if (!strcmp(step, "map"))
 		map_and_release((size_t)atoi(value) << 20);
+	else if (!strcmp(step, "begin"))
+		begin_capture(&captured);
+	else if (!strcmp(step, "end"))
+		end_capture(captured);
+	else if (!strcmp(step, "spin"))
+		spin((unsigned)atoi(value));
+	else if (!strcmp(step, "query"))
+		printf("query: %d\n", (int)cuStreamQuery(busy));
 	else if (!strcmp(step, "forget"))
 		memset(blocks, 0, sizeof(blocks));
 	else
@@ -492,15 +567,19 @@ static void do_step(const char *word)
 	if (other_step(step, value))
 		return;
 	kind = find_kind(word, star ? (size_t)(star - word) : length);
+	bytes = size_of(value, &end);
+	if (star && !strncmp(word, "capture*", 8)) {
+		fill_together(word, PLAIN, threads, bytes, capture_often);
+		return;
+	}
 	if (kind < 0 && strncmp(word, "mix*", 4) != 0) {
 		printf("what is '%s'?\n", word);
 		exit(2);
 	}
 	if (kind < 0 || kind == POOL)
 		need_pool();
-	bytes = size_of(value, &end);
 	if (star) {
-		fill_together(word, kind, threads, bytes);
+		fill_together(word, kind, threads, bytes, work);
 		return;
 	}
 	n = fill((enum kind)kind, bytes, *end == 'x' ? atoi(end + 1) : 1, &rc);
