@@ -23,6 +23,7 @@
 #include "stats/log.h"
 
 #define MAX_CREATED 256
+#define MAX_LEAVING 64
 
 pthread_mutex_t gp_context_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Guarded by gp_context_lock. */
@@ -31,6 +32,16 @@ static size_t num_contexts;
 static CUcontext created[MAX_CREATED];
 static size_t num_created;
 static bool any_created; /* ever; atomic */
+
+/* Contexts that are being destroyed, until all is forgotten of them: a new one
+ * may have the handle as soon as the driver is through. Guarded by
+ * gp_context_lock. */
+static struct {
+	CUcontext handle;
+	CUdevice device; /* of a primary one, else -1 */
+} leaving[MAX_LEAVING];
+static size_t num_leaving;
+static pthread_cond_t has_left = PTHREAD_COND_INITIALIZER;
 
 /* Users of pools that are not threads of the program (reports, trims,
  * housekeeping); a pool is destroyed only when there are none. Guarded by
@@ -326,28 +337,87 @@ static bool match_primary(const struct gp_context *context, const void *arg)
 	       context->cuda.device == *(const CUdevice *)arg;
 }
 
-static struct gp_driver_pool *leave(CUcontext handle, CUdevice device,
-				    bool leaves)
+/* That context, or (NULL) the primary one. Under the lock. */
+static struct gp_context *which(CUcontext handle, CUdevice device)
+{
+	for (size_t i = 0; i < num_contexts; i++)
+		if (handle ? contexts[i]->cuda.context == handle
+			   : match_primary(contexts[i], &device))
+			return contexts[i];
+	return NULL;
+}
+
+/* Until left(). Under the lock. */
+static void leaves_from_now(CUcontext handle, CUdevice device)
+{
+	const struct gp_context *context = which(handle, device);
+
+	if (num_leaving == MAX_LEAVING)
+		return;
+	leaving[num_leaving].handle = context ? context->cuda.context : handle;
+	leaving[num_leaving++].device = handle ? -1 : device;
+}
+
+static void left(CUcontext handle, CUdevice device)
+{
+	pthread_mutex_lock(&gp_context_lock);
+	for (size_t i = 0; i < num_leaving; i++)
+		if (handle ? leaving[i].handle == handle
+			   : leaving[i].device == device) {
+			leaving[i] = leaving[--num_leaving];
+			break;
+		}
+	pthread_cond_broadcast(&has_left);
+	pthread_mutex_unlock(&gp_context_lock);
+}
+
+/* Under the lock. */
+static bool is_leaving(CUcontext handle)
+{
+	for (size_t i = 0; i < num_leaving; i++)
+		if (leaving[i].handle == handle)
+			return true;
+	return false;
+}
+
+void gp_context_await_left(CUcontext handle)
+{
+	pthread_mutex_lock(&gp_context_lock);
+	while (is_leaving(handle))
+		pthread_cond_wait(&has_left, &gp_context_lock);
+	pthread_mutex_unlock(&gp_context_lock);
+}
+
+void gp_context_may_leave(CUdevice device)
+{
+	pthread_mutex_lock(&gp_context_lock);
+	leaves_from_now(NULL, device);
+	pthread_mutex_unlock(&gp_context_lock);
+}
+
+/* Also of its streams and events the handles may come back at once. */
+static struct gp_driver_pool *leaves(CUcontext handle, CUdevice device)
 {
 	struct gp_driver_pool *driver_pool = NULL;
+	struct gp_context *context;
 
 	pthread_mutex_lock(&gp_context_lock);
-	for (size_t i = 0; i < num_contexts; i++) {
-		if (handle ? contexts[i]->cuda.context != handle
-			   : !match_primary(contexts[i], &device))
-			continue;
-		if (contexts[i]->pool)
-			gp_pool_leave(contexts[i]->pool, leaves);
-		driver_pool = contexts[i]->driver_pool;
-		break;
+	leaves_from_now(handle, device);
+	context = which(handle, device);
+	if (context) {
+		__atomic_add_fetch(&generation, 1, __ATOMIC_RELEASE);
+		gp_follow_expire();
+		driver_pool = context->driver_pool;
 	}
+	if (context && context->pool)
+		gp_pool_leave(context->pool, true);
 	pthread_mutex_unlock(&gp_context_lock);
 	return driver_pool;
 }
 
 void gp_context_leaves(CUcontext handle, CUdevice device)
 {
-	struct gp_driver_pool *driver_pool = leave(handle, device, true);
+	struct gp_driver_pool *driver_pool = leaves(handle, device);
 
 	if (driver_pool)
 		gp_driver_pool_leave(driver_pool);
@@ -355,7 +425,14 @@ void gp_context_leaves(CUcontext handle, CUdevice device)
 
 void gp_context_stays(CUcontext handle, CUdevice device)
 {
-	leave(handle, device, false);
+	struct gp_context *context;
+
+	pthread_mutex_lock(&gp_context_lock);
+	context = which(handle, device);
+	if (context && context->pool)
+		gp_pool_leave(context->pool, false);
+	pthread_mutex_unlock(&gp_context_lock);
+	left(handle, device);
 }
 
 void gp_context_gone(CUcontext handle)
@@ -371,6 +448,7 @@ void gp_context_gone(CUcontext handle)
 	gp_take_context_gone(handle, -1, gp_context_was_created);
 	gp_ipc_context_gone(handle, -1);
 	gp_overhead_gone(handle, -1);
+	left(handle, -1);
 }
 
 void gp_context_primary_gone(CUdevice device)
@@ -379,6 +457,7 @@ void gp_context_primary_gone(CUdevice device)
 	gp_take_context_gone(NULL, device, gp_context_was_created);
 	gp_ipc_context_gone(NULL, device);
 	gp_overhead_gone(NULL, device);
+	left(NULL, device);
 }
 
 bool gp_context_was_created(CUcontext handle)

@@ -94,6 +94,12 @@ void gp_context_primary_gone(CUdevice device);
  * reset; it was not. */
 void gp_context_leaves(CUcontext handle, CUdevice device);
 void gp_context_stays(CUcontext handle, CUdevice device);
+/* The primary one may be destroyed; one of the calls above says what came of it,
+ * or gp_context_primary_gone(). */
+void gp_context_may_leave(CUdevice device);
+/* The driver just made a context with this handle: until all is forgotten of
+ * another one that had it. */
+void gp_context_await_left(CUcontext handle);
 
 /* Ask the driver whether a call such as cuMemFree is allowed on this thread
  * now. Where a capture forbids it, the driver answers 900 and invalidates the

@@ -2,6 +2,9 @@
  * Contexts that the program makes and destroys. The pool of a context goes
  * after the driver destroyed it: by then its work is over.
  */
+#include <pthread.h>
+
+#include "conf/conf.h"
 #include "shim/context.h"
 #include "shim/hooks.h"
 #include "shim/overhead.h"
@@ -21,8 +24,10 @@ static bool room_made(struct gp_overhead *overhead, CUdevice device,
 static CUresult created(struct gp_overhead *overhead, CUresult rc,
 			const CUcontext *context)
 {
-	if (rc == CUDA_SUCCESS && gp_may_intercept())
+	if (rc == CUDA_SUCCESS && gp_may_intercept()) {
+		gp_context_await_left(*context);
 		gp_context_created(*context);
+	}
 	gp_overhead_end(overhead, rc, rc == CUDA_SUCCESS ? *context : NULL);
 	return rc;
 }
@@ -80,6 +85,41 @@ CUresult cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params,
 }
 #endif
 
+/* Who retains a primary context while the last one releases it, or resets the
+ * device, gets it when all is forgotten of the one that was: whether it is the
+ * same one nobody could tell. The driver lets him wait, too. */
+static pthread_mutex_t primaries[GP_CONF_DEVICES] = {
+	[0 ... GP_CONF_DEVICES - 1] = PTHREAD_MUTEX_INITIALIZER,
+};
+
+/* NULL: nothing is known of any context, nor will be in a forked child. */
+static pthread_mutex_t *lock_primary(CUdevice device)
+{
+	pthread_mutex_t *lock;
+
+	if (!gp_running() || device < 0)
+		return NULL;
+	lock = &primaries[device < GP_CONF_DEVICES ? device
+						   : GP_CONF_DEVICES - 1];
+	pthread_mutex_lock(lock);
+	return lock;
+}
+
+static void unlock_primary(pthread_mutex_t *lock)
+{
+	if (lock)
+		pthread_mutex_unlock(lock);
+}
+
+static CUresult retain(CUcontext *context, CUdevice device)
+{
+	pthread_mutex_t *lock = lock_primary(device);
+	CUresult rc = gp_real()->cuDevicePrimaryCtxRetain(context, device);
+
+	unlock_primary(lock);
+	return rc;
+}
+
 /* Made by the first who retains it. */
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
@@ -87,9 +127,11 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 	CUresult rc;
 
 	gp_overhead_begin(&overhead, device, true);
-	rc = gp_real()->cuDevicePrimaryCtxRetain(context, device);
+	rc = retain(context, device);
 	if (room_made(&overhead, device, rc))
-		rc = gp_real()->cuDevicePrimaryCtxRetain(context, device);
+		rc = retain(context, device);
+	if (rc == CUDA_SUCCESS)
+		gp_context_await_left(*context);
 	gp_overhead_end(&overhead, rc, NULL);
 	return rc;
 }
@@ -106,7 +148,7 @@ static CUresult destroyed(CUresult rc, CUcontext context)
 /* Only what the program made can be destroyed. */
 static void leaves(CUcontext context)
 {
-	if (gp_running() && gp_context_was_created(context))
+	if (gp_context_was_created(context))
 		gp_context_leaves(context, -1);
 }
 
@@ -123,53 +165,61 @@ CUresult cuCtxDestroy_v2(CUcontext context)
 }
 
 /* Only the last release destroys the primary context. */
-static CUresult released(CUresult rc, CUdevice device)
+static CUresult release(__typeof__(cuDevicePrimaryCtxRelease) *real,
+			CUdevice device)
 {
+	pthread_mutex_t *lock = lock_primary(device);
 	unsigned flags;
 	int active = 1;
+	CUresult rc;
 
-	if (rc == CUDA_SUCCESS && gp_running() &&
+	if (lock)
+		gp_context_may_leave(device);
+	rc = real(device);
+	if (lock && rc == CUDA_SUCCESS &&
 	    gp_real()->cuDevicePrimaryCtxGetState(device, &flags, &active) ==
 		    CUDA_SUCCESS &&
 	    !active)
 		gp_context_primary_gone(device);
+	else if (lock)
+		gp_context_stays(NULL, device);
+	unlock_primary(lock);
 	return rc;
 }
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice device)
 {
-	return released(gp_real()->cuDevicePrimaryCtxRelease(device), device);
+	return release(gp_real()->cuDevicePrimaryCtxRelease, device);
 }
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
-	return released(gp_real()->cuDevicePrimaryCtxRelease_v2(device),
-			device);
+	return release(gp_real()->cuDevicePrimaryCtxRelease_v2, device);
 }
 
-static void resets(CUdevice device)
+static CUresult reset(__typeof__(cuDevicePrimaryCtxReset) *real,
+		      CUdevice device)
 {
-	if (gp_running())
+	pthread_mutex_t *lock = lock_primary(device);
+	CUresult rc;
+
+	if (lock)
 		gp_context_leaves(NULL, device);
-}
-
-static CUresult reset(CUresult rc, CUdevice device)
-{
-	if (rc == CUDA_SUCCESS)
+	rc = real(device);
+	if (lock && rc == CUDA_SUCCESS)
 		gp_context_primary_gone(device);
-	else
+	else if (lock)
 		gp_context_stays(NULL, device);
+	unlock_primary(lock);
 	return rc;
 }
 
 CUresult cuDevicePrimaryCtxReset(CUdevice device)
 {
-	resets(device);
-	return reset(gp_real()->cuDevicePrimaryCtxReset(device), device);
+	return reset(gp_real()->cuDevicePrimaryCtxReset, device);
 }
 
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
-	resets(device);
-	return reset(gp_real()->cuDevicePrimaryCtxReset_v2(device), device);
+	return reset(gp_real()->cuDevicePrimaryCtxReset_v2, device);
 }

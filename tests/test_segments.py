@@ -60,6 +60,21 @@ class ContextEnds(harness.CudaTest):
                 self.assertEqual(lines[0], b'map: 0\nunmap: 0\n')
                 self.assertEqual(lines[1], lines[0])
 
+    def test_another_context_with_its_handle(self):
+        """Made by another thread before the call that destroyed the first has
+        returned: that one's end is not taken for its own."""
+        work = 'set: 0\nfree: 0\nset: 0\n'
+        for how in 'destroy', 'reset', 'release':
+            for preload in False, True:
+                with self.subTest(how=how, preload=preload):
+                    result = self.run_program(
+                        ['drv_leaving', 'again', how], preload=preload,
+                        sim='devices:2,destroy_us:300000,contexts_return:1')
+                    self.assert_ok(result)
+                    self.assertEqual(
+                        result.out.decode(), work * 2 +
+                        'waits: 0\nby the driver: %d\n' % (2 - 2 * preload))
+
 
 if __name__ == '__main__':
     unittest.main()

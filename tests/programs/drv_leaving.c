@@ -1,11 +1,16 @@
 /*
- * Description: what was memory of a context is mapped anew by another thread
- * while the context is being destroyed, or the device's reset. The simulator's
- * destroy_us keeps the call from returning meanwhile.
+ * Description: another thread goes on while a context is being destroyed, or the
+ * device reset. The simulator's destroy_us keeps the call from returning
+ * meanwhile. What was memory of the context is mapped anew, or there is another
+ * context with the same handle.
  *
  *   drv_leaving destroy|reset
+ *   drv_leaving again destroy|reset|release
  */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +54,13 @@ static void *reset(void *arg)
 	return NULL;
 }
 
+static void *release(void *arg)
+{
+	(void)arg;
+	must(cuDevicePrimaryCtxRelease(1));
+	return NULL;
+}
+
 /* The driver gives out first what it got back last. */
 static void reserve(CUdeviceptr wanted)
 {
@@ -65,9 +77,8 @@ static void reserve(CUdeviceptr wanted)
 	exit(1);
 }
 
-int main(int argc, char **argv)
+static void map_there(void *(*leave)(void *))
 {
-	int resets = argc == 2 && strcmp(argv[1], "reset") == 0;
 	CUmemAllocationProp prop = {
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
@@ -77,25 +88,110 @@ int main(int argc, char **argv)
 	pthread_t thread;
 	CUdeviceptr p;
 
-	if (argc != 2)
-		return 77; /* test_segments.py runs it */
-	must(cuInit(0));
-	if (resets)
-		must(cuDevicePrimaryCtxRetain(&leaving, 1));
-	else
-		must(create(&leaving, 0));
-	must(cuCtxSetCurrent(leaving));
 	must(cuMemAlloc(&p, BYTES));
 	must(cuDevicePrimaryCtxRetain(&stays, 0));
 	must(cuCtxSetCurrent(stays));
 	must(cuMemCreate(&handle, BYTES, &prop, 0));
-	if (pthread_create(&thread, NULL, resets ? reset : destroy, NULL))
-		return 1;
+	if (pthread_create(&thread, NULL, leave, NULL))
+		exit(1);
 	reserve(p);
 	printf("map: %d\n", (int)cuMemMap(p, BYTES, 0, handle, 0));
 	printf("unmap: %d\n", (int)cuMemUnmap(p, BYTES));
 	pthread_join(thread, NULL);
 	must(cuMemRelease(handle));
 	must(cuMemAddressFree(p, BYTES));
+}
+
+/* A context of that handle, once the driver has destroyed the one that was. */
+static CUcontext same_handle(bool primary)
+{
+	CUcontext context, popped;
+
+	for (int i = 0; i < TRIES; i++) {
+		if (primary)
+			must(cuDevicePrimaryCtxRetain(&context, 1));
+		else
+			must(create(&context, 0));
+		if (!primary)
+			must(cuCtxPopCurrent(&popped));
+		if (context == leaving)
+			return context;
+		usleep(1000);
+	}
+	printf("the handle does not come back\n");
+	exit(1);
+}
+
+/* The driver is through with the primary one. */
+static void await_gone(void)
+{
+	unsigned flags;
+	int active = 1;
+
+	for (int i = 0; i < TRIES && active; i++) {
+		must(cuDevicePrimaryCtxGetState(1, &flags, &active));
+		usleep(1000);
+	}
+}
+
+/* Work in two streams, the other's behind a free. */
+static void use(CUdeviceptr p)
+{
+	CUstream streams[2];
+
+	for (int i = 0; i < 2; i++)
+		must(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+	printf("set: %d\n", (int)cuMemsetD8Async(p, 1, BYTES, streams[0]));
+	printf("free: %d\n", (int)cuMemFree(p));
+	must(cuMemAlloc(&p, BYTES));
+	printf("set: %d\n", (int)cuMemsetD8Async(p, 1, BYTES, streams[1]));
+}
+
+/* Memory of the new context stays, and its pool has nothing of the old one. */
+static void go_on(void *(*leave)(void *), bool primary)
+{
+	long (*calls)(const char *) = (long (*)(const char *))dlsym(
+		dlopen("libcuda.so.1", RTLD_LAZY), "gpusim_calls");
+	pthread_t thread;
+	CUdeviceptr p;
+	long plain, waits;
+
+	must(cuMemAlloc(&p, BYTES));
+	use(p);
+	plain = calls("cuMemAlloc_v2");
+	must(cuCtxSetCurrent(NULL));
+	if (pthread_create(&thread, NULL, leave, NULL))
+		exit(1);
+	if (primary)
+		await_gone();
+	must(cuCtxSetCurrent(same_handle(primary)));
+	must(cuMemAlloc(&p, BYTES));
+	pthread_join(thread, NULL);
+	waits = calls("cuCtxSynchronize");
+	use(p);
+	printf("waits: %ld\n", calls("cuCtxSynchronize") - waits);
+	printf("by the driver: %ld\n", calls("cuMemAlloc_v2") - plain);
+}
+
+int main(int argc, char **argv)
+{
+	bool again = argc == 3 && !strcmp(argv[1], "again");
+	bool primary = argc > 1 && strcmp(argv[argc - 1], "destroy");
+
+	if (argc < 2)
+		return 77; /* test_segments.py runs it */
+	must(cuInit(0));
+	if (primary)
+		must(cuDevicePrimaryCtxRetain(&leaving, 1));
+	else
+		must(create(&leaving, 0));
+	must(cuCtxSetCurrent(leaving));
+	if (again)
+		go_on(!primary                   ? destroy
+		      : strcmp(argv[2], "reset") ? release
+						 : reset,
+		      primary);
+	else
+		map_there(primary ? reset : destroy);
 	return 0;
 }

@@ -86,6 +86,21 @@ void sim_ctx_close(struct sim_ctx *ctx)
 	sim_barrier_end(ctx);
 }
 
+/* A new context, or one that was destroyed and is to come back. locked. */
+static struct sim_ctx *another(void)
+{
+	struct sim_list *l;
+
+	for (l = sim.contexts.next;
+	     sim.settings.contexts_return && l != &sim.contexts; l = l->next) {
+		struct sim_ctx *ctx = sim_entry(l, struct sim_ctx, link);
+
+		if (!ctx->alive && !ctx->primary)
+			return ctx;
+	}
+	return calloc(1, sizeof(struct sim_ctx));
+}
+
 CUresult sim_ctx_create(CUcontext *out, unsigned flags, CUdevice dev)
 {
 	struct sim_thread *thread = sim_thread();
@@ -97,14 +112,13 @@ CUresult sim_ctx_create(CUcontext *out, unsigned flags, CUdevice dev)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!device)
 		return CUDA_ERROR_INVALID_DEVICE;
-	ctx = calloc(1, sizeof(*ctx));
-	if (!ctx)
-		return CUDA_ERROR_OUT_OF_MEMORY;
 	sim_lock();
-	err = sim_ctx_open(ctx, device, flags);
+	ctx = another();
+	err = ctx ? sim_ctx_open(ctx, device, flags) : CUDA_ERROR_OUT_OF_MEMORY;
 	sim_unlock();
 	if (err) {
-		free(ctx);
+		if (ctx && !ctx->id)
+			free(ctx);
 		return err;
 	}
 	thread->stack[thread->depth++] = ctx;

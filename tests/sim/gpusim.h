@@ -18,8 +18,11 @@
  *   host_us:N         the same, host functions         (0)
  *   alloc_us:N        how long cuMemAlloc blocks       (0)
  *   free_us:N         how long cuMemFree blocks        (0)
- *   destroy_us:N      how long cuCtxDestroy and cuDevicePrimaryCtxReset block
- *                     when all is gone                 (0)
+ *   destroy_us:N      how long cuCtxDestroy, cuDevicePrimaryCtxReset and the
+ *                     last cuDevicePrimaryCtxRelease block when all is gone
+ *                                                      (0)
+ *   contexts_return:0|1  a new context has the handle of one that was
+ *                     destroyed                        (0)
  *   launch_us:N       how long cuGraphLaunch blocks; an event that another
  *                     thread makes its stream wait for meanwhile is not
  *                     waited for, as with driver 580.159 (0)

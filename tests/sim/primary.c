@@ -31,15 +31,20 @@ CUresult sim_primary_release(CUdevice dev)
 {
 	struct sim_device *device = sim_device_of(dev);
 	CUresult err = CUDA_SUCCESS;
+	bool last = false;
 
 	if (!device)
 		return CUDA_ERROR_INVALID_DEVICE;
 	sim_lock();
 	if (!device->primary.primary_refs)
 		err = CUDA_ERROR_INVALID_CONTEXT;
-	else if (!--device->primary.primary_refs && device->primary.alive)
+	else
+		last = !--device->primary.primary_refs && device->primary.alive;
+	if (last)
 		sim_ctx_close(&device->primary);
 	sim_unlock();
+	if (last)
+		sim_delay(sim.settings.destroy_us);
 	return err;
 }
 

@@ -37,6 +37,7 @@ static const struct key keys[] = {
 	{"schedule", NUMBER, AT(schedule), 0, 0, UINT32_MAX},
 	{"history", NUMBER, AT(history), 0, 0, 1000000},
 	{"vmm", NUMBER, AT(vmm), 1, 0, 1},
+	{"contexts_return", NUMBER, AT(contexts_return), 0, 0, 1},
 	{"pools", NUMBER, AT(pools), 1, 0, 1},
 	{"peer", NUMBER, AT(peer), 1, 0, 1},
 	{"rdma", NUMBER, AT(rdma), 1, 0, 1},

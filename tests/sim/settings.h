@@ -16,6 +16,7 @@ struct sim_settings {
 	uint64_t kernel_us, copy_us, host_us, alloc_us, free_us, destroy_us;
 	uint64_t launch_us;
 	uint64_t schedule, history; /* seed 0: in time */
+	uint64_t contexts_return;
 	uint64_t vmm, pools, peer, rdma, pageable, leak_report; /* 0 or 1 */
 	char call_log[PATH_MAX], stats[PATH_MAX],
 		shared[PATH_MAX]; /* "": none */
