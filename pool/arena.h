@@ -37,12 +37,12 @@ int gp_arena_init(struct gp_arena *arena, uint64_t bytes);
 void gp_arena_exit(struct gp_arena *arena);
 
 /* Cut a tile in two: b keeps its first `granules`, the rest is returned with
- * the same state and stamp, in no tree or list. Needs a reserved descriptor.*/
+ * the same state and stamp, in no list. Needs a reserved descriptor.*/
 struct gp_block *gp_tile_split(struct gp_arena *arena, struct gp_block *b,
 			       uint32_t granules);
 
-/* Join a tile with the next one, whose descriptor goes; neither is in a tree
- * or list. */
+/* Join a tile with the next one, whose descriptor goes; neither is in a
+ * list. */
 void gp_tile_join(struct gp_arena *arena, struct gp_block *b);
 
 /* The slab takes over, or gives back, the units of its tile. */

@@ -16,7 +16,7 @@
 
 enum gp_state {
 	GP_VACANT,    /* address space without memory behind it */
-	GP_FREE,      /* in the tree of ranges, or in a bin of the slabs */
+	GP_FREE,      /* in a bin of the free ranges or of the slabs */
 	GP_LIVE,      /* the program's */
 	GP_GUARDED,   /* the same, and it begins behind a red zone (aids.h) */
 	GP_NOTED,     /* either, and notes.h knows more of it */
@@ -46,8 +46,7 @@ struct gp_block {
 	/* Neighbours in address order. Guarded by the pool's lock. */
 	struct gp_block *prev, *next;
 
-	/* Children in the tree of ranges, or a list's links. Guarded by
-	 * whatever guards that tree or list. */
+	/* A list's links. Guarded by whatever guards that list. */
 	struct gp_block *left, *right;
 };
 

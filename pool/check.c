@@ -1,5 +1,5 @@
 /*
- * Every invariant of the pool, checked: tiles, tree, sums; see check.h.
+ * Every invariant of the pool, checked: tiles, bins, sums; see check.h.
  * For tests and debugging: the cost follows the number of blocks.
  */
 #include "pool/check.h"
@@ -85,7 +85,7 @@ static void check_free_tile(struct gp_check *c, struct gp_block *b)
 	while (found && found != b && found->granules == b->granules)
 		found = gp_ranges_next(ranges, found);
 	if (found != b)
-		gp_check_fail(c, "free range %llu is not in the tree",
+		gp_check_fail(c, "free range %llu is in no bin",
 			      (ull)gp_block_granule(b));
 }
 
@@ -175,8 +175,8 @@ void gp_check_tiles(struct gp_check *c)
 	}
 	if (c->free_ranges != ranges || c->free_granules != granules ||
 	    found != ranges)
-		gp_check_fail(c, "trees have %llu ranges, not %llu",
-			      (ull)ranges, (ull)c->free_ranges);
+		gp_check_fail(c, "bins have %llu ranges, not %llu", (ull)ranges,
+			      (ull)c->free_ranges);
 	if (c->slabs != pool->slabs.count)
 		gp_check_fail(c, "%llu slabs, counted %llu",
 			      (ull)pool->slabs.count, (ull)c->slabs);

@@ -1,4 +1,4 @@
-/* Tiles, tree and handles in step; see large.h. */
+/* Tiles, free ranges and handles in step; see large.h. */
 #include "pool/large.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ static bool joinable(struct gp_pool *pool, const struct gp_block *a,
 		       gp_backing_at(pool, gp_block_granule(b));
 }
 
-/* A tile that is FREE but in no tree. */
+/* A tile that is FREE but in no bin. */
 static void insert(struct gp_pool *pool, struct gp_block *b)
 {
 	struct gp_ranges *ranges = &gp_pool_region(pool, b)->ranges;

@@ -1,5 +1,5 @@
 /*
- * Large blocks and free ranges: tiles, the tree over the free ones, and the
+ * Large blocks and free ranges: tiles, the bins of the free ones, and the
  * use of the handles below them, changed together.
  *
  * All under the pool's lock. Each call may need two descriptors, reserved

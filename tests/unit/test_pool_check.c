@@ -1,6 +1,6 @@
 /*
  * pool_check() itself: each structure is damaged in turn and must be noticed;
- * and the tree of ranges against a plain list.
+ * and the bins of free ranges against a plain list.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -134,37 +134,44 @@ static void the_option_checks_every_step(void **state)
 	assert_null(pool_rig_close(&rig));
 }
 
-/* ---- the tree ------------------------------------------------------------------ */
+/* ---- the bins ------------------------------------------------------------------ */
 
 #define NODES 500
 
 static struct gp_block nodes[NODES];
-static bool in_tree[NODES];
+static bool inside[NODES];
 
-static bool precedes(const struct gp_block *a, const struct gp_block *b)
+static uint32_t plain_best(uint32_t granules)
 {
-	return a->granules != b->granules ? a->granules < b->granules
-					  : a->tag < b->tag;
-}
-
-static struct gp_block *plain_best(uint32_t granules)
-{
-	struct gp_block *best = NULL;
+	uint32_t best = 0;
 
 	for (int i = 0; i < NODES; i++)
-		if (in_tree[i] && nodes[i].granules >= granules &&
-		    (!best || precedes(&nodes[i], best)))
-			best = &nodes[i];
+		if (inside[i] && nodes[i].granules >= granules &&
+		    (!best || nodes[i].granules < best))
+			best = nodes[i].granules;
 	return best;
 }
 
-/* In many of the bins, and on both sides of the last one's border. */
+/* Whole units, in many of the bins, and on both sides of the last one's
+ * border. */
 static uint32_t some_size(unsigned *seed)
 {
 	uint32_t n = (uint32_t)(rand_r(seed) % 62);
 
-	return n < 48 ? 1 + n * 72
-		      : (GP_RANGES_BINS - 55 + n) * GP_UNIT_GRANULES;
+	return (n < 48 ? 1 + n / 3 * 37 : GP_RANGES_BINS - 55 + n) *
+	       GP_UNIT_GRANULES;
+}
+
+static uint64_t walk(const struct gp_ranges *ranges)
+{
+	const struct gp_block *b = gp_ranges_best(ranges, 0);
+	uint64_t n = 0;
+
+	for (uint32_t last = 0; b; b = gp_ranges_next(ranges, b), n++) {
+		assert_true(b->granules >= last);
+		last = b->granules;
+	}
+	return n;
 }
 
 static void the_bins_agree_with_a_plain_list(void **state)
@@ -180,10 +187,11 @@ static void the_bins_agree_with_a_plain_list(void **state)
 	}
 	for (int i = 0; i < 20000; i++) {
 		int k = rand_r(&seed) % NODES;
-		uint32_t want = some_size(&seed);
+		/* Small requests that take what is left are no whole units. */
+		uint32_t want = some_size(&seed) - (uint32_t)(i % 3);
 		struct gp_block *best;
 
-		if (in_tree[k]) {
+		if (inside[k]) {
 			gp_ranges_remove(&ranges, &nodes[k]);
 			count--;
 			sum -= nodes[k].granules;
@@ -192,51 +200,38 @@ static void the_bins_agree_with_a_plain_list(void **state)
 			count++;
 			sum += nodes[k].granules;
 		}
-		in_tree[k] = !in_tree[k];
+		inside[k] = !inside[k];
 		assert_int_equal(ranges.count, count);
 		assert_int_equal(ranges.granules, sum);
+		assert_int_equal(walk(&ranges), count);
 		best = gp_ranges_best(&ranges, want);
-		assert_ptr_equal(best, plain_best(want));
-		if (best) {
-			struct gp_block *next = gp_ranges_next(&ranges, best);
-
-			assert_true(!next || precedes(best, next));
-		}
+		assert_int_equal(best ? best->granules : 0, plain_best(want));
 	}
 }
 
-/* The depth follows the logarithm: a search must not walk all ranges. */
-static unsigned depth_of(const struct gp_block *b)
+static void of_two_equals_the_lower_is_first(void **state)
 {
-	unsigned left, right;
-
-	if (!b)
-		return 0;
-	left = depth_of(b->left);
-	right = depth_of(b->right);
-	return 1 + (left > right ? left : right);
-}
-
-static void the_tree_stays_shallow(void **state)
-{
-	const unsigned bin = GP_RANGES_BINS - 1;
-	const uint32_t n = 100000;
-	struct gp_ranges ranges = {0};
-	struct gp_block *many = calloc(n, sizeof(*many));
+	static const uint32_t sizes[] = {3 * GP_UNIT_GRANULES,
+					 2 * GP_RANGES_BINS * GP_UNIT_GRANULES};
 
 	(void)state;
-	assert_non_null(many);
-	/* In order of size: what unbalances a plain tree. */
-	for (uint32_t i = 0; i < n; i++) {
-		many[i].tag = gp_tag(i, GP_FREE);
-		many[i].granules = bin * GP_UNIT_GRANULES + i;
-		gp_ranges_insert(&ranges, &many[i]);
+	for (int i = 0; i < 4; i++) {
+		struct gp_ranges ranges = {0};
+		struct gp_block two[2] = {0};
+		struct gp_block *first = &two[i % 2];
+
+		two[0].granules = two[1].granules = sizes[i / 2];
+		two[0].tag = gp_tag(128000, GP_FREE);
+		two[1].tag = gp_tag(256000, GP_FREE);
+		gp_ranges_insert(&ranges, first);
+		gp_ranges_insert(&ranges, &two[1 - i % 2]);
+		assert_ptr_equal(gp_ranges_best(&ranges, 1), &two[0]);
+		assert_ptr_equal(gp_ranges_next(&ranges, &two[0]), &two[1]);
+		gp_ranges_remove(&ranges, &two[0]);
+		assert_ptr_equal(gp_ranges_best(&ranges, 1), &two[1]);
+		gp_ranges_remove(&ranges, &two[1]);
+		assert_null(gp_ranges_best(&ranges, 1));
 	}
-	assert_true(depth_of(ranges.bins[bin]) < 80);
-	for (uint32_t i = 0; i < n; i++)
-		gp_ranges_remove(&ranges, &many[i]);
-	assert_null(ranges.bins[bin]);
-	free(many);
 }
 
 int main(void)
@@ -245,7 +240,7 @@ int main(void)
 		cmocka_unit_test(damage_is_noticed),
 		cmocka_unit_test(the_option_checks_every_step),
 		cmocka_unit_test(the_bins_agree_with_a_plain_list),
-		cmocka_unit_test(the_tree_stays_shallow),
+		cmocka_unit_test(of_two_equals_the_lower_is_first),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
