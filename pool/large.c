@@ -17,11 +17,11 @@ static const unsigned shares[GP_NUM_REGIONS] = {
 
 /* How many ranges are compared; and what part of how much larger one is counts
  * as much as idle memory that is broken into. */
-#define LOOKS        16
+#define LOOKS        8
 #define LARGER_PARTS 1000
 
 /* May two neighbouring free tiles be one? A segment never joins another. */
-static bool joinable(struct gp_pool *pool, const struct gp_block *a,
+static inline bool joinable(struct gp_pool *pool, const struct gp_block *a,
 		     const struct gp_block *b)
 {
 	if (!a || !b || gp_block_state(a) != GP_FREE ||
@@ -105,6 +105,8 @@ static struct gp_block *choose(struct gp_pool *pool,
 				(at_high == at_low && is_vacant(b->prev) &&
 				 !is_vacant(b->next));
 			least = less + larger;
+			if (least == 0)
+				break;
 		}
 		b = gp_ranges_next(&region->ranges, b);
 	}
