@@ -22,7 +22,7 @@ static const unsigned shares[GP_NUM_REGIONS] = {
 
 /* May two neighbouring free tiles be one? A segment never joins another. */
 static inline bool joinable(struct gp_pool *pool, const struct gp_block *a,
-		     const struct gp_block *b)
+			    const struct gp_block *b)
 {
 	if (!a || !b || gp_block_state(a) != GP_FREE ||
 	    gp_block_state(b) != GP_FREE || !gp_pool_same_region(pool, b))
