@@ -12,6 +12,7 @@
 #include "shim/alloc.h"
 #include "shim/capture.h"
 #include "shim/context.h"
+#include "shim/driver_impl.h"
 #include "shim/driver_pool.h"
 #include "shim/follow.h"
 #include "shim/libraries.h"
@@ -419,9 +420,15 @@ static CUresult free_in_order(struct gp_pool *pool, CUdeviceptr address)
 CUresult gp_free_in_order(CUdeviceptr address)
 {
 	struct gp_pool *pool = gp_pool_of(address);
+	struct gp_ease e;
+	CUresult rc;
 
-	return pool && gp_running() ? free_in_order(pool, address)
-				    : free_plainly(address);
+	if (pool && gp_running())
+		return free_in_order(pool, address);
+	e = gp_ease();
+	rc = free_plainly(address);
+	gp_unease(&e);
+	return rc;
 }
 
 typedef __typeof__(cuMemFreeAsync) free_async_fn;

@@ -28,7 +28,8 @@ enum gp_served gp_serve_free(CUdeviceptr address, const void *caller,
 CUresult gp_alloc(CUdeviceptr *address, size_t bytes, const char *call);
 /* As cuMemFreeAsync does of the pool's memory: the host does not wait, nor is
  * anything ordered but what gets the memory next, which is behind all work up
- * to now, in whatever stream. Other memory is freed as cuMemFree does. */
+ * to now, in whatever stream. Other memory is freed as cuMemFree does, but also
+ * while streams capture: nobody would free it later. */
 CUresult gp_free_in_order(CUdeviceptr address);
 
 /*
