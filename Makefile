@@ -125,7 +125,7 @@ CUDA_VERSION := $(shell sed -n 's/^\#define CUDA_VERSION //p' $(CUDA_INC)/cuda.h
 
 # ---- objects -------------------------------------------------------------
 
-$(B)/obj/shim/%.c.o $(B)/obj/tests/sim/%.c.o $(B)/obj/tests/programs/%.c.o $(B)/obj/tests/conformance/%.c.o $(B)/obj/tests/soak/%.c.o $(B)/obj/tests/unit/test_captures.c.o $(B)/obj/tests/unit/test_events.c.o $(B)/obj/tests/order/%.c.o $(B)/obj/tests/order/caller/%.c.o $(B)/obj/tests/examples/%.c.o: EXTRA = -isystem $(CUDA_INC)
+$(B)/obj/shim/%.c.o $(B)/obj/tests/sim/%.c.o $(B)/obj/tests/programs/%.c.o $(B)/obj/tests/conformance/%.c.o $(B)/obj/tests/soak/%.c.o $(B)/obj/tests/unit/test_captures.c.o $(B)/obj/tests/unit/test_events.c.o $(B)/obj/tests/unit/test_graph_memory.c.o $(B)/obj/tests/order/%.c.o $(B)/obj/tests/order/caller/%.c.o $(B)/obj/tests/examples/%.c.o: EXTRA = -isystem $(CUDA_INC)
 $(B)/obj/shim/%.c.o $(B)/obj/pool/%.c.o $(B)/obj/stats/%.c.o $(B)/obj/conf/%.c.o: EXTRA += $(LIB_CFLAGS)
 
 $(B)/obj/%.c.o: %.c | headers

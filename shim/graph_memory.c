@@ -13,8 +13,9 @@
 
 bool gp_graphs_allocate;
 
-/* Charged so far. Guarded by lock. */
-static uint64_t charged[NUM_DEVICES];
+/* Charged so far, and when it was asked for that. Guarded by lock. */
+static uint64_t charged[NUM_DEVICES], as_of[NUM_DEVICES];
+static uint64_t questions; /* atomic */
 /* Rank: above the ledgers. Not held across a driver call. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -37,8 +38,18 @@ bool gp_graph_memory(CUdevice device, uint64_t bytes, const char *call)
 	return true;
 }
 
+/* What the driver took cannot be refused any more, and a launch does not wait. */
+static void make_room(CUdevice device, struct gp_limit *limit)
+{
+	uint64_t excess = gp_limit_excess(limit);
+
+	if (excess)
+		gp_room_make_idle(device, excess);
+}
+
 void gp_graph_refresh(void)
 {
+	uint64_t now = __atomic_add_fetch(&questions, 1, __ATOMIC_RELAXED);
 	cuuint64_t reserved = 0;
 	struct gp_limit *limit;
 	CUdevice device;
@@ -52,7 +63,12 @@ void gp_graph_refresh(void)
 		return;
 	limit = gp_device_limit(device);
 	pthread_mutex_lock(&lock);
-	gp_limit_adjust(limit, GP_PART_graph, charged[device], reserved);
-	charged[device] = reserved;
+	if (now > as_of[device]) { /* else another thread's is newer */
+		gp_limit_adjust(limit, GP_PART_graph, charged[device],
+				reserved);
+		charged[device] = reserved;
+		as_of[device] = now;
+	}
 	pthread_mutex_unlock(&lock);
+	make_room(device, limit);
 }
