@@ -58,17 +58,34 @@ static void charge(struct gp_async_pool *pool, uint64_t bytes)
 	pool->version++;
 }
 
-/* It cannot be asked any more: what it still has is what was taken of it. */
+/* What the pool has without what nobody uses. False: it does not say. */
+static bool ask_rest(const struct gp_async_pool *pool, uint64_t *bytes)
+{
+	gp_real()->cuMemPoolTrimTo(pool->handle, 0);
+	return gp_async_ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, bytes);
+}
+
+/* It cannot be asked any more: the driver keeps what it has until nothing of it
+ * is in use. */
 struct gp_async_pool *gp_async_destroying(CUmemoryPool handle)
 {
 	struct gp_async_pool *pool;
+	bool used, told = false;
+	uint64_t rest;
 
 	pthread_mutex_lock(&gp_async_lock);
 	pool = find(handle);
+	used = pool && pool->live;
+	pthread_mutex_unlock(&gp_async_lock);
+	if (used)
+		told = ask_rest(pool, &rest);
+	pthread_mutex_lock(&gp_async_lock);
 	if (pool) {
 		pool->dying = true;
-		charge(pool,
-		       pool->charged < pool->live ? pool->charged : pool->live);
+		if (!pool->live)
+			charge(pool, 0);
+		else if (told && !pool->takers)
+			charge(pool, rest);
 	}
 	pthread_mutex_unlock(&gp_async_lock);
 	return pool;
@@ -91,8 +108,8 @@ void gp_async_freed(const struct gp_foreign *entry)
 		return;
 	pthread_mutex_lock(&gp_async_lock);
 	pool->live -= entry->bytes;
-	if (pool->dying && pool->charged > pool->live)
-		charge(pool, pool->live);
+	if (pool->dying && !pool->live)
+		charge(pool, 0);
 	pthread_mutex_unlock(&gp_async_lock);
 }
 

@@ -243,6 +243,14 @@ class KnownTraps(CapsTest):
         self.assertEqual(device['part.context'], 128 << 20)
         self.assertEqual(device['held'], 320 << 20)
 
+    def test_a_destroyed_pool_counts_until_it_is_empty(self):
+        """By what it has of the device, which is more than was asked for."""
+        lines = self.caps('pool=3Mx10', 'unpool=1', 'own=2Mx0', 'peak=1',
+                          'free=pool', 'sync=1', 'own=2Mx0', 'peak=1')
+        self.assertEqual(lines[1:], [
+            ('own=2Mx0', '12, %d' % OOM), ('peak', '64'),
+            ('own=2Mx0', '20, %d' % OOM), ('peak', '64')])
+
     def test_a_context_takes_its_own_with_it(self):
         conf = 'quiet:True,memory_limit:256MiB'
         lines = self.caps('create=1', 'managed=2Mx10', 'array=2Mx10',

@@ -22,6 +22,7 @@
  *   fail=FUNCTION       the next call of it fails for lack of memory
  *   call=FUNCTION       one that needs memory without asking for it
  *   loop=N              cuMemAllocAsync and cuMemFreeAsync in turn
+ *   unpool=1            destroys the pool that "pool" takes from
  *   map=MIB             maps own memory, releases its handle, unmaps it
  *   context=1           what contexts take of the device
  *   forget=1            whatever was taken
@@ -522,6 +523,8 @@ static bool other_step(const char *step, const char *value)
 		loop(atoi(value));
 	else if (!strcmp(step, "limit"))
 		set_limit(value);
+	else if (!strcmp(step, "unpool"))
+		need(cuMemPoolDestroy(own_pool), "pool's end");
 	else if (!strcmp(step, "map"))
 		map_and_release((size_t)atoi(value) << 20);
 	else if (!strcmp(step, "begin"))
