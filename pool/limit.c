@@ -25,13 +25,13 @@ static uint64_t whole(uint64_t bytes)
 }
 
 /* What the charge adds; for a small one only where it begins a new piece. */
-static uint64_t added(const struct gp_limit *limit,
-		      const struct gp_charge *charge)
+static uint64_t added(const struct gp_charge *charge)
 {
-	uint64_t small = limit->small[charge->part];
+	uint64_t small;
 
 	if (!charge->small)
 		return charge->bytes;
+	small = charge->small->bytes[charge->part];
 	return whole(small + charge->bytes) - whole(small);
 }
 
@@ -55,10 +55,11 @@ static void take_off(struct gp_limit *limit, enum gp_limit_part part,
 
 static void undo(struct gp_limit *limit, const struct gp_charge *charge)
 {
-	uint64_t *small = &limit->small[charge->part];
 	uint64_t bytes = charge->bytes;
 
 	if (charge->small) {
+		uint64_t *small = &charge->small->bytes[charge->part];
+
 		bytes = whole(*small) - whole(*small - charge->bytes);
 		*small -= charge->bytes;
 	}
@@ -73,13 +74,13 @@ int gp_limit_reserve(struct gp_limit *limit, const struct gp_charge *charge,
 
 	pthread_mutex_lock(&limit->lock);
 	*outcomes = limit->outcomes;
-	bytes = added(limit, charge);
+	bytes = added(charge);
 	if (bytes > room(limit)) {
 		rc = -ENOMEM;
 	} else {
 		add(limit, charge->part, bytes);
 		if (charge->small)
-			limit->small[charge->part] += charge->bytes;
+			charge->small->bytes[charge->part] += charge->bytes;
 		limit->pending++;
 	}
 	pthread_mutex_unlock(&limit->lock);

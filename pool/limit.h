@@ -23,11 +23,19 @@
  * share them. */
 #define GP_LIMIT_PIECE (2ull << 20)
 
+/* Those of one context: the sum of each part. Guarded by the lock of the ledger;
+ * zeros at first. */
+struct gp_limit_small {
+	uint64_t bytes[GP_PART_NUM];
+};
+
 /* A charge is given back as it was taken. */
 struct gp_charge {
 	enum gp_limit_part part;
 	uint64_t bytes;
-	bool small; /* shares pieces with the other small ones of its part */
+	/* A small one, which shares pieces with the others there of its part;
+	 * NULL: it shares none. Outlives the charge. */
+	struct gp_limit_small *small;
 };
 
 struct gp_limit {
@@ -35,7 +43,6 @@ struct gp_limit {
 	pthread_cond_t settled; /* a reservation was kept or cancelled */
 	uint64_t cap, held, peak, refusals;
 	uint64_t part[GP_PART_NUM];
-	uint64_t small[GP_PART_NUM]; /* the sum of small charges */
 	unsigned pending;  /* reservations neither kept nor cancelled */
 	uint64_t outcomes; /* those that have been */
 };

@@ -50,7 +50,7 @@ static int try_reserve(struct gp_async *async, uint64_t used, uint64_t reserved,
 		       uint64_t version, uint64_t *outcomes)
 {
 	struct gp_async_pool *pool = async->pool;
-	struct gp_charge charge = {pool->part, 0, false};
+	struct gp_charge charge = {pool->part, 0, NULL};
 	uint64_t want, have;
 	int rc;
 
@@ -182,7 +182,7 @@ static bool settle(struct gp_async *async, bool kept)
 {
 	struct gp_limit *limit = gp_device_limit(async->device);
 	struct gp_async_pool *pool = async->pool;
-	struct gp_charge charge = {pool->part, async->grows, false};
+	struct gp_charge charge = {pool->part, async->grows, NULL};
 	bool unexpected;
 
 	for (int i = 0;; i++) {

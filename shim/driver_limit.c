@@ -12,7 +12,7 @@
  * affair. */
 int gp_cuda_take(const struct gp_cuda_driver *cuda, uint64_t bytes)
 {
-	const struct gp_charge charge = {GP_PART_pool, bytes, false};
+	const struct gp_charge charge = {GP_PART_pool, bytes, NULL};
 	int rc = gp_room_reserve(cuda->device, &charge, cuda->context);
 
 	return rc ? gp_cuda_errno(CUDA_ERROR_OUT_OF_MEMORY, "the limit") : 0;
@@ -20,7 +20,7 @@ int gp_cuda_take(const struct gp_cuda_driver *cuda, uint64_t bytes)
 
 void gp_cuda_taken(const struct gp_cuda_driver *cuda, uint64_t bytes, int rc)
 {
-	const struct gp_charge charge = {GP_PART_pool, bytes, false};
+	const struct gp_charge charge = {GP_PART_pool, bytes, NULL};
 
 	if (rc)
 		gp_limit_cancel(cuda->limit, &charge);
@@ -30,7 +30,7 @@ void gp_cuda_taken(const struct gp_cuda_driver *cuda, uint64_t bytes, int rc)
 
 void gp_cuda_gave(const struct gp_cuda_driver *cuda, uint64_t bytes)
 {
-	const struct gp_charge charge = {GP_PART_pool, bytes, false};
+	const struct gp_charge charge = {GP_PART_pool, bytes, NULL};
 
 	gp_limit_give(cuda->limit, &charge);
 }
@@ -52,7 +52,7 @@ static pthread_mutex_t spares_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool take_spare(struct gp_cuda_driver *cuda, bool must)
 {
-	const struct gp_charge piece = {GP_PART_pool, GP_LIMIT_PIECE, false};
+	const struct gp_charge piece = {GP_PART_pool, GP_LIMIT_PIECE, NULL};
 	uint64_t outcomes;
 	bool taken;
 
@@ -78,7 +78,7 @@ bool gp_cuda_spare_take(struct gp_cuda_driver *cuda, bool must)
 
 void gp_cuda_spare_gave(struct gp_cuda_driver *cuda)
 {
-	const struct gp_charge piece = {GP_PART_pool, GP_LIMIT_PIECE, false};
+	const struct gp_charge piece = {GP_PART_pool, GP_LIMIT_PIECE, NULL};
 
 	pthread_mutex_lock(&spares_lock);
 	if (!--cuda->spares && cuda->spares_charged) {

@@ -26,7 +26,7 @@ static uint64_t pieces(uint64_t bytes)
 
 bool gp_graph_memory(CUdevice device, uint64_t bytes, const char *call)
 {
-	struct gp_charge charge = {GP_PART_graph, pieces(bytes), false};
+	struct gp_charge charge = {GP_PART_graph, pieces(bytes), NULL};
 
 	if (gp_room_reserve(device, &charge, NULL)) {
 		gp_take_refused(device, bytes, call);

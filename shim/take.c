@@ -10,6 +10,7 @@
 #include "shim/driver_pool.h"
 #include "shim/reporter.h"
 #include "shim/room.h"
+#include "shim/small.h"
 #include "shim/state.h"
 #include "shim/tracer.h"
 
@@ -31,9 +32,10 @@ static uint64_t up(uint64_t bytes, uint64_t unit)
 	return !rest || bytes > UINT64_MAX - unit ? bytes : bytes - rest + unit;
 }
 
-static struct gp_charge charge_for(enum gp_kind kind, uint64_t bytes)
+static struct gp_charge charge_for(enum gp_kind kind, uint64_t bytes,
+				   CUcontext context, CUdevice device)
 {
-	struct gp_charge charge = {GP_PART_plain, bytes, false};
+	struct gp_charge charge = {GP_PART_plain, bytes, NULL};
 
 	switch (kind) {
 	case GP_KIND_managed:
@@ -53,7 +55,8 @@ static struct gp_charge charge_for(enum gp_kind kind, uint64_t bytes)
 	default: /* host memory has a ledger to itself */
 		return charge;
 	}
-	charge.small = bytes <= SMALL;
+	if (context && bytes <= SMALL)
+		charge.small = gp_small_of(context, device);
 	charge.bytes = up(bytes, !charge.small           ? GP_LIMIT_PIECE
 				 : kind == GP_KIND_array ? ARRAY_UNIT
 							 : PLAIN_UNIT);
@@ -109,7 +112,7 @@ static bool begin(struct gp_take *take, CUdevice device, CUcontext context,
 		.refs = 1,
 		.device = device,
 		.context = (uintptr_t)context,
-		.charge = charge_for(kind, bytes),
+		.charge = charge_for(kind, bytes, context, device),
 	};
 	if (is_host(kind)) {
 		granted = reserve_host(take);
@@ -216,14 +219,19 @@ struct gone {
 	bool (*created)(CUcontext);
 };
 
-static bool went(const struct gp_foreign *entry, const void *arg)
+static bool is_gone(CUcontext context, CUdevice device, const void *arg)
 {
 	const struct gone *gone = arg;
-	CUcontext context = (CUcontext)(uintptr_t)entry->context;
 
 	if (!context || gone->context)
 		return context && context == gone->context;
-	return entry->device == gone->device && !gone->created(context);
+	return device == gone->device && !gone->created(context);
+}
+
+static bool went(const struct gp_foreign *entry, const void *arg)
+{
+	return is_gone((CUcontext)(uintptr_t)entry->context, entry->device,
+		       arg);
 }
 
 static void dropped(uint64_t key, const struct gp_foreign *entry)
@@ -238,6 +246,7 @@ void gp_take_context_gone(CUcontext context, CUdevice device,
 	struct gone gone = {context, device, created};
 
 	gp_foreign_forget(went, &gone, dropped);
+	gp_small_forget(is_gone, &gone);
 }
 
 bool gp_take_is_owned(uint64_t key)

@@ -91,6 +91,19 @@ class Exact(CapsTest):
         self.assertEqual(lines[0], ('plain=64Kx0', '1024, %d' % OOM))
         self.assertEqual(lines[1], ('peak', '64'))
 
+    def test_small_ones_of_each_context_share_their_own(self):
+        steps = ('create=1', 'plain=64Kx3')
+        conf = LIMIT + ',backend:passthrough'
+        lines = self.caps(*steps * 5, 'own=2Mx0', 'peak=1', conf=conf)
+        self.assertEqual(lines[-2:], [('own=2Mx0', '27, %d' % OOM),
+                                      ('peak', '64')])
+        # What they shared goes with them.
+        lines = self.caps(*(steps + ('destroy=1', 'forget=1')) * 300,
+                          'device=0', 'plain=64Kx33', 'own=2Mx0', 'peak=1',
+                          conf=conf)
+        self.assertEqual(lines[-2:], [('own=2Mx0', '30, %d' % OOM),
+                                      ('peak', '64')])
+
     def test_a_request_larger_than_the_limit(self):
         for kind in KINDS:
             lines = self.caps('plain=32M', 'free=plain', kind + '=65M',

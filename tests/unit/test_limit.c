@@ -39,8 +39,8 @@ static uint64_t held(struct gp_limit *limit)
 
 static void test_exact(void **state)
 {
-	const struct gp_charge most = {GP_PART_pool, 10 * MIB, false};
-	const struct gp_charge byte = {GP_PART_array, 1, false};
+	const struct gp_charge most = {GP_PART_pool, 10 * MIB, NULL};
+	const struct gp_charge byte = {GP_PART_array, 1, NULL};
 	struct gp_limit_stats stats;
 	struct gp_limit limit;
 
@@ -65,9 +65,9 @@ static void test_exact(void **state)
 
 static void test_huge_requests_do_not_wrap(void **state)
 {
-	const struct gp_charge some = {GP_PART_plain, MIB, false};
+	const struct gp_charge some = {GP_PART_plain, MIB, NULL};
 	const struct gp_charge huge = {GP_PART_plain, UINT64_MAX - MIB / 2,
-				       false};
+				       NULL};
 	struct gp_limit limit;
 
 	(void)state;
@@ -83,7 +83,8 @@ static void test_huge_requests_do_not_wrap(void **state)
 /* Small ones share pieces, as the driver has them do. */
 static void test_small(void **state)
 {
-	const struct gp_charge small = {GP_PART_plain, MIB / 2, true};
+	struct gp_limit_small context = {0};
+	const struct gp_charge small = {GP_PART_plain, MIB / 2, &context};
 	struct gp_limit limit;
 
 	(void)state;
@@ -99,9 +100,34 @@ static void test_small(void **state)
 	assert_int_equal(held(&limit), 0);
 }
 
+/* But not with another context's, nor with other parts. */
+static void test_small_of_others(void **state)
+{
+	struct gp_limit_small context = {0}, other = {0};
+	const struct gp_charge charges[] = {
+		{GP_PART_plain, MIB / 2, &context},
+		{GP_PART_plain, MIB / 2, &other},
+		{GP_PART_array, MIB / 2, &other},
+	};
+	struct gp_limit limit;
+
+	(void)state;
+	gp_limit_init(&limit, 6 * MIB);
+	for (int i = 0; i < 12; i++) {
+		assert_int_equal(reserve(&limit, &charges[i % 3]), 0);
+		gp_limit_keep(&limit);
+		assert_int_equal(held(&limit), (i < 2 ? i + 1 : 3) * 2 * MIB);
+	}
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(reserve(&limit, &charges[i]), -ENOMEM);
+	for (int i = 0; i < 12; i++)
+		gp_limit_give(&limit, &charges[i % 3]);
+	assert_int_equal(held(&limit), 0);
+}
+
 static void test_lower(void **state)
 {
-	const struct gp_charge some = {GP_PART_managed, 6 * MIB, false};
+	const struct gp_charge some = {GP_PART_managed, 6 * MIB, NULL};
 	struct gp_limit limit;
 
 	(void)state;
@@ -121,7 +147,7 @@ static void test_lower(void **state)
 /* Nothing is under way: a wait would be for ever. */
 static void test_wait_for_nobody(void **state)
 {
-	const struct gp_charge all = {GP_PART_pool, MIB, false};
+	const struct gp_charge all = {GP_PART_pool, MIB, NULL};
 	struct gp_limit limit;
 	uint64_t seen;
 
@@ -136,7 +162,7 @@ static void test_wait_for_nobody(void **state)
 /* What was under way when the request was refused may end before the wait. */
 static void test_outcome_before_the_wait(void **state)
 {
-	const struct gp_charge all = {GP_PART_pool, MIB, false};
+	const struct gp_charge all = {GP_PART_pool, MIB, NULL};
 	struct gp_limit limit;
 	uint64_t seen;
 
@@ -160,7 +186,7 @@ struct race {
 
 static void *racer(void *arg)
 {
-	const struct gp_charge one = {GP_PART_virtual, MIB, false};
+	const struct gp_charge one = {GP_PART_virtual, MIB, NULL};
 	struct race *race = arg;
 	uint64_t seen;
 
@@ -214,7 +240,7 @@ static void test_race(void **state)
  * whose driver call fails must leave it to another: nobody is refused. */
 static void *last_one(void *arg)
 {
-	const struct gp_charge one = {GP_PART_virtual, MIB, false};
+	const struct gp_charge one = {GP_PART_virtual, MIB, NULL};
 	struct race *race = arg;
 	uint64_t seen;
 
@@ -238,7 +264,7 @@ static void *last_one(void *arg)
 
 static void test_last_one(void **state)
 {
-	const struct gp_charge rest = {GP_PART_pool, 7 * MIB, false};
+	const struct gp_charge rest = {GP_PART_pool, 7 * MIB, NULL};
 	pthread_t threads[THREADS];
 	struct race race = {.live = 0};
 
@@ -261,6 +287,7 @@ int main(void)
 		cmocka_unit_test(test_exact),
 		cmocka_unit_test(test_huge_requests_do_not_wrap),
 		cmocka_unit_test(test_small),
+		cmocka_unit_test(test_small_of_others),
 		cmocka_unit_test(test_lower),
 		cmocka_unit_test(test_wait_for_nobody),
 		cmocka_unit_test(test_outcome_before_the_wait),
