@@ -96,7 +96,8 @@ KNOWN = re.compile(
     rb'with other processes; expandable_segments:True allows it|memory of '
     rb'process \d+ cannot be opened: .*|with backend:cudaMallocAsync memory '
     rb'cannot be shared with other processes; .*|gpupool_torch_alloc: no \d+ '
-    rb'bytes on device \d \(CUDA error 2\); .*)$')
+    rb'bytes on device \d \(CUDA error 2\); .*)'
+    rb'( \(further messages are not shown\))?$')
 
 
 class Failure(Exception):

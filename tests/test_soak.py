@@ -7,7 +7,7 @@ import unittest
 import harness
 import soak
 
-SECONDS = 20
+SECONDS = 10
 
 
 class Short(harness.CudaTest):
@@ -39,6 +39,18 @@ class Judge(unittest.TestCase):
             with self.subTest(**last):
                 problem, = self.problems(**last)
                 self.assertIn(list(last)[0].partition('_')[0], problem)
+
+
+class Words(unittest.TestCase):
+
+    def test_what_is_known(self):
+        """Also as the last of its kind that is shown."""
+        shared = (b'gpupool: memory inside a segment cannot be shared with '
+                  b'other processes; expandable_segments:True allows it')
+        for more, known in ((b'', True), (b'; why', False), (
+                b' (further messages are not shown)', True)):
+            with self.subTest(more):
+                self.assertEqual(bool(soak.KNOWN.match(shared + more)), known)
 
 
 class Signals(unittest.TestCase):
