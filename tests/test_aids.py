@@ -230,7 +230,7 @@ class Same(Aids):
                      'guard_bytes:512,reuse:sync'):
             with self.subTest(conf=conf):
                 result = harness.run(
-                    [fuzz, '--seeds', '1-30'],
+                    [fuzz, '--seeds', '1-15'],
                     self.build.env(preload=False, GPUPOOL_CONF=conf), 120,
                     cwd=self.dir)
                 self.assert_ok(result)

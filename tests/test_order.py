@@ -49,7 +49,7 @@ class Order(harness.CudaTest):
             '--seeds', '1-60', conf='expandable_segments:False,reuse:sync'))
 
     def test_driver_pool(self):
-        self.assert_ok(self.run_fuzz('--seeds', '1-60',
+        self.assert_ok(self.run_fuzz('--seeds', '1-40',
                                      conf='backend:cudaMallocAsync'))
         self.assert_ok(self.run_fuzz(
             '--seeds', '1-20',
@@ -75,8 +75,8 @@ class Order(harness.CudaTest):
         self.assert_ok(self.run_fuzz('--seeds', '1-60', '--ticks', conf=AUTO))
 
     def test_zeros(self):
-        self.assert_ok(self.run_fuzz('--seeds', '1-50', conf=ZERO))
-        self.assert_ok(self.run_fuzz('--seeds', '1-40', conf=(
+        self.assert_ok(self.run_fuzz('--seeds', '1-25', conf=ZERO))
+        self.assert_ok(self.run_fuzz('--seeds', '1-20', conf=(
             'reuse:sync,zero_memory:True')))
 
     def test_more_streams_and_threads(self):
