@@ -85,14 +85,17 @@ BENCHES := $(patsubst tests/bench/%.c,$(B)/tests/bench/%,$(BENCH_SRC))
 PROGS  := $(patsubst tests/programs/%.c,$(B)/tests/programs/%,$(PROG_SRC)) \
 	  $(patsubst tests/programs/rt_%.c,$(B)/tests/programs/rt_%-static,$(filter tests/programs/rt_%,$(PROG_SRC)))
 
-.PHONY: all docs deps demo test bench fuzz soak lint gpu-test gpu-bench install uninstall libfuzzer clean help format headers work-table readme
+.PHONY: all programs docs deps demo test bench fuzz soak lint gpu-test gpu-bench install uninstall libfuzzer clean help format headers work-table readme
 all: $(LIB) $(SIM) $(NVML) $(RT) $(RT_A) $(REPLAY) $(EXAMPLES) $(CONF_DOC)
+
+programs: all $(PROGS)
 
 help:
 	@echo 'make               library, simulated driver, replay, examples'
 	@echo 'make demo          an unmodified example, plain and preloaded'
 	@echo 'make deps          install what the tests need (apt, as root)'
 	@echo 'make test          all tests; no card needed'
+	@echo 'make programs      what make makes, and the programs that tests run'
 	@echo 'make AGAIN=1 test  what failed runs once more, alone; see tests/run.py --help'
 	@echo 'make SAN=address test      the same under ASan and UBSan (or SAN=undefined)'
 	@echo 'make SAN=thread test              units and fuzzers with threads, under TSan'
