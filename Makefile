@@ -10,7 +10,8 @@ CUDA_HOME ?= /usr/local/cuda
 PREFIX    ?= /usr/local
 PYTHON    ?= python3
 SAN       ?=
-OPT       ?= -O2
+# Sanitized code does not get much faster for what the compiler spends on it.
+OPT       ?= $(if $(SAN),-O1,-O2)
 
 # One build tree a sanitizer, so that they never mix.
 B := build$(if $(SAN),/san-$(SAN))
