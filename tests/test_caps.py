@@ -262,7 +262,8 @@ class KnownTraps(CapsTest):
                           'free=pool', 'sync=1', 'own=2Mx0', 'peak=1')
         self.assertEqual(lines[1:], [
             ('own=2Mx0', '12, %d' % OOM), ('peak', '64'),
-            ('free pool', '10, 0 failed'), ('own=2Mx0', '20, %d' % OOM), ('peak', '64')])
+            ('free pool', '10, 0 failed'),
+            ('own=2Mx0', '20, %d' % OOM), ('peak', '64')])
 
     def test_a_context_takes_its_own_with_it(self):
         conf = 'quiet:True,memory_limit:256MiB'
