@@ -387,12 +387,19 @@ static int attempt(struct gp_pool *pool, struct gp_region *region,
 	return rc;
 }
 
-/* Has moving memory cost more than it may? Programs that have this and that
- * size in turn could move it to and fro for ever. */
-static bool moves_too_much(const struct gp_pool *pool)
+/* Who reaches memory without the driver may know where it is. */
+static bool may_move(const struct gp_pool *pool)
 {
-	return pool->move_ns >
-	       MOVE_GRACE_NS + (pool->clock - pool->born) / MOVE_SHARE;
+	return !gp_order_is(&pool->order, GP_ORDER_ONLY_IDLE);
+}
+
+/* Not once it has cost more than it may: programs that have this and that size
+ * in turn could move memory to and fro for ever. */
+bool gp_grow_moves(const struct gp_pool *pool)
+{
+	return pool->has_vmm && may_move(pool) &&
+	       pool->move_ns <=
+		       MOVE_GRACE_NS + (pool->clock - pool->born) / MOVE_SHARE;
 }
 
 /*
@@ -418,9 +425,7 @@ static int find(struct gp_pool *pool, struct gp_region *region,
 int gp_grow(struct gp_pool *pool, struct gp_region *region, uint32_t granules,
 	    double factor, struct gp_block **tile)
 {
-	/* Who reaches memory without the driver may know where it is. */
-	bool may = !gp_order_is(&pool->order, GP_ORDER_ONLY_IDLE);
-	bool move = may && !moves_too_much(pool);
+	bool move = gp_grow_moves(pool);
 	struct growth g;
 	int rc = find(pool, region, granules, tile);
 
@@ -432,7 +437,7 @@ int gp_grow(struct gp_pool *pool, struct gp_region *region, uint32_t granules,
 		rc = find(pool, region, granules, tile);
 		if (rc || *tile)
 			return rc;
-		rc = attempt(pool, region, &g, granules, 1.0, may);
+		rc = attempt(pool, region, &g, granules, 1.0, may_move(pool));
 	}
 	if (rc) {
 		roll_back(pool, &g);

@@ -8,6 +8,7 @@
 #ifndef GP_POOL_GROW_H
 #define GP_POOL_GROW_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct gp_block;
@@ -22,5 +23,8 @@ struct gp_region;
  * take back (kept for the next trim). */
 int gp_grow(struct gp_pool *pool, struct gp_region *region, uint32_t granules,
 	    double factor, struct gp_block **tile);
+
+/* Would it move idle memory rather than take new? */
+bool gp_grow_moves(const struct gp_pool *pool);
 
 #endif

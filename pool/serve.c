@@ -187,8 +187,7 @@ static bool rather_wait(struct gp_pool *pool, uint32_t granules)
 	uint64_t live = held - idle + granules;
 	uint64_t movable;
 
-	if (is_small(granules) ||
-	    gp_order_is(&pool->order, GP_ORDER_ONLY_IDLE) ||
+	if (is_small(granules) || !gp_grow_moves(pool) ||
 	    !gp_order_outstanding(&pool->order))
 		return false;
 	movable = gp_backing_movable(pool, granules);

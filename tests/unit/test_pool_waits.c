@@ -82,16 +82,26 @@ static const struct gp_stream_ops streams = {
 
 static struct pool_rig rig;
 
-static int open_rig(void **state)
+static int open_kind(void **state, bool no_vmm)
 {
 	*state = &rig;
 	device.submitted = device.done = 0;
 	device.num_events = device.num_queries = 0;
-	rig = pool_rig_new(4 * GIB, false);
+	rig = pool_rig_new(4 * GIB, no_vmm);
 	rig.config.cache_policy = GP_CACHE_KEEP;
 	rig.config.sync = false;
 	rig.driver.streams = &streams;
 	return pool_rig_open(&rig);
+}
+
+static int open_rig(void **state)
+{
+	return open_kind(state, false);
+}
+
+static int open_segments(void **state)
+{
+	return open_kind(state, true);
 }
 
 static void submit(void)
@@ -242,6 +252,29 @@ static void what_the_slack_covers_is_not(void **state)
 	assert_true(device.done < device.submitted);
 }
 
+/* Nothing is gained by a wait where nothing would be moved: with segments, and
+ * where moves have taken more time than they may. */
+static void what_cannot_move_is_not_waited_for(void **state)
+{
+	uint64_t held = keep_busy();
+
+	(void)state;
+	rig.pool->move_ns = UINT64_MAX / 2;
+	assert_int_not_equal(pool_rig_alloc(&rig, 200 * MIB), 0);
+	assert_int_equal(waits(), 0);
+	assert_true(model_used(rig.model) >= held + 200 * MIB);
+	assert_true(device.done < device.submitted);
+}
+
+static void segments_are_not_waited_for(void **state)
+{
+	(void)state;
+	free_behind_work(pool_rig_alloc(&rig, 64 * MIB));
+	assert_int_not_equal(pool_rig_alloc(&rig, 200 * MIB), 0);
+	assert_int_equal(waits(), 0);
+	assert_true(device.done < device.submitted);
+}
+
 /* Memory is not done with while a part of it is not. */
 static void a_handle_is_done_when_all_of_it_is(void **state)
 {
@@ -314,6 +347,9 @@ int main(void)
 		T(most_of_it_is_worth_a_wait),
 		T(a_part_of_it_is_worth_a_wait),
 		T(what_the_slack_covers_is_not),
+		T(what_cannot_move_is_not_waited_for),
+		cmocka_unit_test_setup_teardown(segments_are_not_waited_for,
+						open_segments, pool_rig_end),
 		T(a_handle_is_done_when_all_of_it_is),
 		T(few_marks_are_asked_for),
 		T(what_is_asked_for_is_exact),
