@@ -136,7 +136,8 @@ static cold enum gp_served serve_otherwise(const struct gp_context *context,
 					   CUdeviceptr *address, size_t bytes,
 					   const char *call, CUresult *rc)
 {
-	if (!context->driver_pool || bytes > GP_NO_LIMIT / 2)
+	if (!context->driver_pool || bytes > GP_NO_LIMIT / 2 ||
+	    __atomic_load_n(&context->driver_pool->left, __ATOMIC_ACQUIRE))
 		return GP_FORWARD;
 	*rc = gp_driver_pool_alloc(context->driver_pool, address, bytes, call);
 	return *rc == CUDA_SUCCESS || *rc == CUDA_ERROR_OUT_OF_MEMORY

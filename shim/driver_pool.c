@@ -215,6 +215,8 @@ int gp_driver_pool_regrant(struct gp_driver_pool *pool)
 	CUmemAccessDesc access[GP_MAX_PEERS];
 	size_t n = gp_cuda_peer_access(cuda, access);
 
+	if (__atomic_load_n(&pool->left, __ATOMIC_ACQUIRE))
+		return 0;
 	return n ? gp_cuda_errno(gp_real()->cuMemPoolSetAccess(pool->handle,
 							       access, n),
 				 "cuMemPoolSetAccess")

@@ -145,6 +145,20 @@ class Memory(Debug):
         self.assertEqual([line for line in lines if line[:5] == 'alloc'],
                          ['alloc: 0'] * 4)
 
+    def test_after_a_reset_that_failed(self):
+        """Its pool is no more by then, and not used again."""
+        log = os.path.join(self.dir, 'calls')
+        lines = self.debug('alloc=4M', 'reset=1', 'alloc=4M', 'free=1',
+                           sim='memory:1GiB,call_log:%s,'
+                           'fail:cuDevicePrimaryCtxReset_v2@1=1' % log)
+        self.assertEqual(lines, ['alloc: 0', 'reset: 1', 'alloc: 0',
+                                 'free: 0'])
+        with open(log) as file:
+            calls = [line.split()[1] for line in file]
+        after = calls[calls.index('cuMemPoolDestroy') + 1:]
+        self.assertIn('cuMemAlloc_v2', after)
+        self.assertNotIn('cuMemAllocFromPoolAsync', after)
+
     def test_a_context_of_its_own(self):
         lines = self.debug('create=1', 'alloc=100M', 'used=1', 'destroy=1',
                            'used=1')
