@@ -193,7 +193,7 @@ static void detach_small(struct gp_cache *cache, struct gp_block **chain)
 			prepend(chain, &cache->bins[i * 64 + bit]);
 		}
 	}
-	cache->small = 0;
+	gp_cache_count(&cache->small, 0);
 }
 
 static void detach_large(struct gp_cache *cache, struct gp_block **chain)
@@ -203,7 +203,7 @@ static void detach_large(struct gp_cache *cache, struct gp_block **chain)
 	for (; word; word &= word - 1)
 		prepend(chain, &cache->large_lists[__builtin_ctzll(word)]);
 	cache->large_used = 0;
-	cache->large = 0;
+	gp_cache_count(&cache->large, 0);
 }
 
 struct gp_block *gp_cache_detach(struct gp_cache *cache, unsigned parts)
@@ -257,12 +257,17 @@ bool gp_cache_flush(struct gp_pool *pool, struct gp_cache *cache,
 	return flush(pool, cache, parts, &freed) != 0;
 }
 
-/* Is there anything to give back? Asked by the cache's thread: only the pool's
- * lock keeps others from it. */
+static uint32_t count(const uint32_t *held)
+{
+	return __atomic_load_n(held, __ATOMIC_RELAXED);
+}
+
+/* Is there anything to give back? What was freed before is seen; what is just
+ * being freed may not be. */
 static bool holds(const struct gp_cache *cache, unsigned parts)
 {
-	return (parts & GP_CACHE_PART_LARGE && cache->large) ||
-	       (parts & GP_CACHE_PART_SMALL && cache->small) ||
+	return (parts & GP_CACHE_PART_LARGE && count(&cache->large)) ||
+	       (parts & GP_CACHE_PART_SMALL && count(&cache->small)) ||
 	       __atomic_load_n(&cache->remote, __ATOMIC_RELAXED);
 }
 
@@ -275,7 +280,7 @@ bool gp_cache_flush_all(struct gp_pool *pool, const struct gp_cache *self,
 		struct gp_cache *cache = pool->caches[i];
 		uint64_t freed;
 
-		if (self && cache == self && !holds(self, parts))
+		if (!holds(cache, parts))
 			continue;
 		any |= flush(pool, cache, parts, &freed) != 0;
 		if (self && cache != self)

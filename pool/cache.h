@@ -30,8 +30,10 @@
 struct gp_cache {
 	/* 1 while locked. Atomic. The owner tries, and never sleeps for it. */
 	uint32_t lock;
-	uint32_t number;       /* in gp_pool.caches; constant */
-	uint32_t small, large; /* blocks held; cache's lock */
+	uint32_t number; /* in gp_pool.caches; constant */
+	/* Blocks held. Cache's lock; atomic, for others look whether there are
+	 * any before they take it. */
+	uint32_t small, large;
 	struct gp_tally tally; /* cache's lock */
 
 	/* Cache's lock; linked by right. */
@@ -132,6 +134,12 @@ static inline unsigned gp_cache_hash(uint32_t granules)
 	return (granules * 0x9e3779b1u) >> 26;
 }
 
+static inline uint32_t gp_cache_count(uint32_t *held, uint32_t n)
+{
+	__atomic_store_n(held, n, __ATOMIC_RELAXED);
+	return n;
+}
+
 /* A block of exactly this size, or NULL. The caller holds the lock. */
 static inline struct gp_block *gp_cache_pop(struct gp_cache *cache,
 					    uint32_t granules)
@@ -143,14 +151,14 @@ static inline struct gp_block *gp_cache_pop(struct gp_cache *cache,
 		if (!b)
 			return NULL;
 		cache->bins[granules] = b->right;
-		cache->small--;
+		gp_cache_count(&cache->small, cache->small - 1);
 		return b;
 	}
 	link = &cache->large_lists[gp_cache_hash(granules)];
 	for (unsigned i = 0; (b = *link) && i < GP_CACHE_CHAIN; i++) {
 		if (b->granules == granules) {
 			*link = b->right;
-			cache->large--;
+			gp_cache_count(&cache->large, cache->large - 1);
 			return b;
 		}
 		link = &b->right;
@@ -172,14 +180,16 @@ static inline bool gp_cache_push(struct gp_cache *cache, struct gp_block *b)
 			cache->used[granules / 64] |= 1ull << granules % 64;
 		b->right = *list;
 		*list = b;
-		return ++cache->small > GP_CACHE_MANY;
+		return gp_cache_count(&cache->small, cache->small + 1) >
+		       GP_CACHE_MANY;
 	}
 	hash = gp_cache_hash(granules);
 	list = &cache->large_lists[hash];
 	cache->large_used |= 1ull << hash;
 	b->right = *list;
 	*list = b;
-	return ++cache->large > GP_CACHE_MANY_LARGE;
+	return gp_cache_count(&cache->large, cache->large + 1) >
+	       GP_CACHE_MANY_LARGE;
 }
 
 /* Another thread gives a CACHED block to the cache it came from. */

@@ -171,6 +171,32 @@ static void the_robbed_do_not_rob(void **state)
 	pthread_join(thread, NULL);
 }
 
+/* Another thread's cache is left alone where it is empty: its lock belongs to a
+ * core that is busy with it. */
+static void an_empty_cache_is_left_alone(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	sem_init(&looked, 0, 0);
+	sem_init(&done, 0, 0);
+	assert_int_equal(pthread_create(&thread, NULL, look_and_keep, NULL), 0);
+	sem_wait(&looked);
+	assert_int_equal(others->large, 1);
+	assert_int_not_equal(pool_rig_alloc(&rig, BYTES), 0);
+	assert_int_equal(others->large, 0);
+	rig.pool->tally_slack = GIB; /* no figures are added up */
+	yields = 0;
+	let_go = others;
+	__atomic_store_n(&others->lock, 1, __ATOMIC_RELAXED);
+	assert_int_not_equal(pool_rig_alloc(&rig, BYTES), 0);
+	assert_int_equal(yields, 0);
+	let_go = NULL;
+	gp_cache_unlock(others);
+	sem_post(&done);
+	pthread_join(thread, NULL);
+}
+
 #define T(test) cmocka_unit_test_setup_teardown(test, open_rig, pool_rig_end)
 
 int main(void)
@@ -183,6 +209,7 @@ int main(void)
 						pool_rig_end),
 		T(others_blocks_do),
 		T(the_robbed_do_not_rob),
+		T(an_empty_cache_is_left_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
