@@ -151,8 +151,8 @@ struct gp_fill {
 /* Fills memory that nothing but us may use now: a block that is handed out, or
  * one that was just freed. After its last use, and before whatever is submitted
  * from now on. *stamp: of a freed block, what its free gave it; becomes that of
- * the fill. NULL: it is handed out. No lock is held. 0, or -EIO or -ENOMEM: it is
- * not all filled. */
+ * the fill, also where that failed. NULL: it is handed out. No lock is held. 0,
+ * or -EIO or -ENOMEM: it is not all filled. */
 int gp_order_fill(struct gp_order *order, const struct gp_fill *fills,
 		  unsigned n, uint64_t *stamp);
 

@@ -112,8 +112,8 @@ static int fill_and_wait(struct gp_order *order, const struct gp_fill *fills,
 	return rc;
 }
 
-int gp_order_fill(struct gp_order *order, const struct gp_fill *fills,
-		  unsigned n, uint64_t *stamp)
+static int order_fill(struct gp_order *order, const struct gp_fill *fills,
+		      unsigned n, uint64_t *stamp)
 {
 	uint32_t strict = __atomic_load_n(&order->strict, __ATOMIC_RELAXED);
 	struct gp_slot *slot;
@@ -131,6 +131,31 @@ int gp_order_fill(struct gp_order *order, const struct gp_fill *fills,
 	if (!rc)
 		rc = publish(order, slot->stream, stamp);
 	gp_unlock(&order->lock);
+	return rc;
+}
+
+/* Some of it may be written yet, and no mark is behind that: as if the block
+ * were freed again. */
+static void stamp_anew(struct gp_order *order, uint64_t *stamp)
+{
+	uint64_t made;
+
+	if (gp_order_is(order, GP_ORDER_SYNC))
+		made = __atomic_fetch_add(&order->word, 1u << GP_ORDER_SHIFT,
+					  __ATOMIC_SEQ_CST);
+	else
+		made = __atomic_fetch_or(&order->word, GP_ORDER_PENDING,
+					 __ATOMIC_SEQ_CST);
+	*stamp = (made >> GP_ORDER_SHIFT) + 1;
+}
+
+int gp_order_fill(struct gp_order *order, const struct gp_fill *fills,
+		  unsigned n, uint64_t *stamp)
+{
+	int rc = order_fill(order, fills, n, stamp);
+
+	if (rc && stamp)
+		stamp_anew(order, stamp);
 	return rc;
 }
 

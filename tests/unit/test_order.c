@@ -447,6 +447,47 @@ static void test_no_wait_at_all_for_a_result(void **state)
 	tear_down(&faulty.f);
 }
 
+static int given_to_fill(void *dev, uint64_t stream, uint64_t va,
+			 uint64_t bytes, uint8_t value)
+{
+	(void)dev;
+	(void)stream;
+	(void)va;
+	(void)bytes;
+	(void)value;
+	return 0;
+}
+
+/* Nobody gets the block before what was given to the device is over. */
+static void test_no_event_for_a_fill(void **state)
+{
+	const struct gp_fill fill = {.va = 4096, .bytes = 512};
+
+	(void)state;
+	for (int sync = 0; sync < 2; sync++) {
+		uint64_t stamp, s = set_up_faulty();
+		struct gp_order *order = &faulty.f.order;
+
+		faulty.streams.fill = given_to_fill;
+		submit(&faulty.f, s, 0, 1);
+		stamp = free_full(&faulty.f);
+		assert_int_equal(gp_order_wait(order), 0);
+		assert_true(gp_order_idle(order, stamp));
+		if (sync)
+			gp_order_give_up(order);
+		faulty.record = true;
+		assert_int_equal(gp_order_fill(order, &fill, 1, &stamp), -EIO);
+		faulty.record = false;
+		assert_false(gp_order_idle(order, stamp));
+		assert_true(gp_stream_active(order->filler->stream));
+		assert_int_equal(gp_order_reissue(order, stamp), !sync);
+		assert_true(gp_order_await(order, stamp));
+		if (!sync)
+			assert_false(gp_stream_active(order->filler->stream));
+		tear_down(&faulty.f);
+	}
+}
+
 /* What the program had in its streams is over after a free of the driver's, too:
  * a mark of a later free leaves no more than an event of ours in them. */
 static void test_the_driver_frees(void **state)
@@ -685,6 +726,7 @@ int main(void)
 		cmocka_unit_test(test_no_record_for_a_result),
 		cmocka_unit_test(test_no_wait_for_a_result),
 		cmocka_unit_test(test_no_wait_at_all_for_a_result),
+		cmocka_unit_test(test_no_event_for_a_fill),
 		cmocka_unit_test(test_the_driver_frees),
 		cmocka_unit_test(test_slot_until_the_end),
 		cmocka_unit_test(test_random_in_turns),
