@@ -131,8 +131,7 @@ static cold uint64_t show(struct gp_order *order)
 {
 	uint64_t waits = gp_order_show(order);
 
-	if (order->barrier == GP_BARRIER_ALWAYS ||
-	    __atomic_load_n(&order->see_all, __ATOMIC_RELAXED)) {
+	if (order->barrier == GP_BARRIER_ALWAYS || gp_order_sees_all(order)) {
 		gp_order_wait_all(order, &order->counters.wait_results);
 		waits++;
 	}

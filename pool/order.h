@@ -100,6 +100,11 @@ static inline bool gp_order_is(const struct gp_order *order, uint32_t bit)
 /* While there is managed memory the host may look at anything. Any thread. */
 void gp_order_host_sees_all(struct gp_order *order, bool all);
 
+static inline bool gp_order_sees_all(const struct gp_order *order)
+{
+	return __atomic_load_n(&order->see_all, __ATOMIC_RELAXED) != 0;
+}
+
 /* ---- blocks ------------------------------------------------------------------ */
 
 enum gp_free_how {

@@ -227,7 +227,9 @@ void gp_follow_wait_begins(struct gp_work *work, const struct gp_work_row *row)
 
 	switch (row->class) {
 	case GP_WORK_SYNC_COPY:
-		if (work->slot && row->flags & GP_WORK_DRAINS)
+		/* A copy to managed memory may be one on the device. */
+		if (work->slot && row->flags & GP_WORK_DRAINS &&
+		    !gp_order_sees_all(work->slot->stream->order))
 			expect_stream(work);
 		break;
 	case GP_WORK_CTX_RECORD:

@@ -17,6 +17,8 @@ static struct {
 	struct gp_slot *slot[2];
 } world;
 
+#define LEGACY CU_STREAM_LEGACY
+
 /* ---- in place of the rest of the shim ---------------------------------------------- */
 
 unsigned gp_context_generation(void)
@@ -52,8 +54,7 @@ struct gp_order *gp_follow_order(const struct gp_context *context)
 
 struct gp_slot *gp_follow_slot(CUstream stream)
 {
-	(void)stream;
-	return NULL;
+	return stream == LEGACY ? world.slot[0] : NULL;
 }
 
 void gp_follow_expire(void)
@@ -301,6 +302,25 @@ static void test_waits_for_contexts(void **state)
 	assert_false(active(0));
 }
 
+/* Copies to the host wait for their stream; to managed memory they may not. */
+static void test_copies_to_the_host(void **state)
+{
+	static const struct gp_work_row row = {
+		"cuMemcpyDtoH_v2", GP_WORK_SYNC_COPY, LEGACY, GP_WORK_DRAINS};
+
+	(void)state;
+	for (int managed = 1; managed >= 0; managed--) {
+		struct gp_work copy = {.stream = LEGACY, .slot = world.slot[0]};
+
+		gp_order_host_sees_all(&world.order, managed);
+		gp_order_begin(world.slot[0]);
+		gp_follow_wait_begins(&copy, &row);
+		gp_order_end(world.slot[0]);
+		gp_follow_wait_ended(&copy, &row, CUDA_SUCCESS);
+		assert_int_equal(active(0), managed);
+	}
+}
+
 /* What comes behind a free is marked before a whole context waits: the mark
  * would be behind what it waits for. Whichever context is current. */
 static void test_marks_before_a_context_waits(void **state)
@@ -357,6 +377,7 @@ int main(void)
 		TEST(test_recorded_unseen),
 		TEST(test_waits_for_contexts),
 		TEST(test_marks_before_a_context_waits),
+		TEST(test_copies_to_the_host),
 		TEST(test_many),
 	};
 
