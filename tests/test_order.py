@@ -116,7 +116,8 @@ class Events(harness.CudaTest):
 
     def test_recorded_by_a_graph(self):
         """Such an event says nothing of where it was recorded before."""
-        result = self.run_program(['drv_event_nodes'], conf='quiet:True')
+        result = self.run_program(['drv_event_nodes', 'preloaded'],
+                                  conf='quiet:True')
         self.assert_ok(result)
         self.assertEqual(
             result.out.decode(),
