@@ -44,9 +44,29 @@ static bool whose(struct gp_async *async)
 	return ok;
 }
 
+/* What a pool says of itself. */
+struct figures {
+	bool told;
+	uint64_t used, reserved;
+};
+
+/* In this order: what another thread takes in between is in use twice, never
+ * spare twice. */
+static struct figures ask(const struct gp_async_pool *pool)
+{
+	struct figures f = {false, 0, 0};
+
+	f.told = gp_async_ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
+			      &f.reserved) &&
+		 gp_async_ask(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &f.used);
+	return f;
+}
+
 /* Under the lock: reserve what the pool must grow by. 0, -ENOMEM, or 1: the
- * figures are old. */
-static int try_reserve(struct gp_async *async, uint64_t used, uint64_t reserved,
+ * figures are old. It may have what is on the ledger, which is not less than it
+ * has: what another thread is growing it by may be in its own figures by now, or
+ * not. One that does not answer is taken for full. */
+static int try_reserve(struct gp_async *async, const struct figures *f,
 		       uint64_t version, uint64_t *outcomes)
 {
 	struct gp_async_pool *pool = async->pool;
@@ -59,14 +79,17 @@ static int try_reserve(struct gp_async *async, uint64_t used, uint64_t reserved,
 		pthread_mutex_unlock(&gp_async_lock);
 		return 1;
 	}
-	want = used + pool->inflight + async->span;
-	have = reserved + pool->growing;
+	want = (f->told ? f->used : pool->charged) + pool->inflight +
+	       async->span;
+	have = pool->charged + pool->growing;
 	charge.bytes = want > have ? up(want - have, pool->chunk) : 0;
 	rc = gp_limit_reserve(pool->limit, &charge, outcomes);
 	if (!rc) {
 		async->grows = charge.bytes;
-		async->before = reserved;
-		async->version = pool->takers ? 0 : version + 1;
+		async->before = f->reserved;
+		async->version = pool->takers || pool->charged != f->reserved
+					 ? 0
+					 : version + 1;
 		pool->inflight += async->span;
 		pool->growing += async->grows;
 		pool->takers++;
@@ -82,19 +105,9 @@ static bool reserve(struct gp_async *async)
 
 	for (int i = 0; i < GP_ASYNC_TRIES; i++) {
 		uint64_t version = gp_async_version(async->pool);
-		uint64_t used = 0, reserved = 0;
-		int rc;
+		struct figures f = ask(async->pool);
+		int rc = try_reserve(async, &f, version, &outcomes);
 
-		/* In this order: what another thread takes in between is in
-		 * use twice, never spare twice. One that does not answer is
-		 * taken for full. */
-		if (!gp_async_ask(async->pool,
-				  CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
-				  &reserved) ||
-		    !gp_async_ask(async->pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT,
-				  &used))
-			used = reserved = 0;
-		rc = try_reserve(async, used, reserved, version, &outcomes);
 		if (!rc)
 			return true;
 		if (rc > 0)
@@ -162,18 +175,25 @@ static void learn_chunk(struct gp_async *async, uint64_t reserved)
 
 /* What the pool is charged for, once this allocation is done. What others are
  * growing it by is on the ledger, whether it has grown by that yet or not;
- * beyond all that it has grown unexpectedly. */
-static uint64_t charged_now(const struct gp_async *async, uint64_t reserved,
-			    bool *unexpected)
+ * beyond all that it has grown unexpectedly. Those may also have counted on spare
+ * memory that has gone back since: the pool will have it again. */
+static uint64_t charged_now(const struct gp_async *async,
+			    const struct figures *f, bool *unexpected)
 {
 	const struct gp_async_pool *pool = async->pool;
 	uint64_t others = pool->growing - async->grows;
 	uint64_t mine = pool->charged + async->grows;
+	uint64_t coming = pool->inflight - async->span;
+	uint64_t needs = coming ? up(f->used + coming, pool->chunk) : 0;
+	uint64_t now = f->reserved;
 
-	*unexpected = reserved > mine + others;
+	*unexpected = now > mine + others;
 	if (*unexpected)
-		return reserved - others;
-	return reserved < mine ? reserved : mine;
+		return now - others;
+	needs = needs > others ? needs - others : 0;
+	if (now < needs)
+		now = needs;
+	return now < mine ? now : mine;
 }
 
 /* The reservation becomes what the pool really has. False: it has grown beyond
@@ -186,21 +206,22 @@ static bool settle(struct gp_async *async, bool kept)
 	bool unexpected;
 
 	for (int i = 0;; i++) {
-		uint64_t version = gp_async_version(pool), reserved = 0, now;
-		bool told = gp_async_ask(
-			pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved);
+		uint64_t version = gp_async_version(pool);
+		struct figures f = ask(pool);
+		uint64_t now;
 
 		pthread_mutex_lock(&gp_async_lock);
 		if (pool->version != version && i < GP_ASYNC_TRIES) {
 			pthread_mutex_unlock(&gp_async_lock);
 			continue;
 		}
-		if (!told) /* no better figure than our own */
-			reserved = pool->charged + (kept ? async->grows : 0);
+		if (!f.told) /* no better figure than our own */
+			f.used = f.reserved =
+				pool->charged + (kept ? async->grows : 0);
 		if (kept)
 			pool->live += async->bytes;
-		learn_chunk(async, reserved);
-		now = charged_now(async, reserved, &unexpected);
+		learn_chunk(async, f.reserved);
+		now = charged_now(async, &f, &unexpected);
 		pool->inflight -= async->span;
 		pool->growing -= async->grows;
 		pool->takers--;

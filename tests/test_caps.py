@@ -201,6 +201,38 @@ class Exact(CapsTest):
             self.assertEqual(lines[0], ('total', '0 256'))
 
 
+class AtRandom(CapsTest):
+    """Threads take and give memory of every kind at random; captures and
+    contexts come and go."""
+
+    CONFS = ('reuse:auto', 'reuse:sync', 'backend:passthrough',
+             'backend:cudaMallocAsync', 'expandable_segments:False',
+             'cache_policy:none', 'reuse:sync,expandable_segments:False',
+             'backend:cudaMallocAsync,cache_policy:none', 'zero_memory:True')
+
+    def check(self, conf, seeds, *args):
+        for seed in seeds:
+            with self.subTest(conf=conf, seed=seed):
+                result = self.run_program(
+                    ('drv_limits', str(seed)) + args,
+                    conf='quiet:True,stacks:off,count_context:False,'
+                    'memory_limit:64MiB,' + conf, sim='memory:1GiB,context:0')
+                self.assert_ok(result)
+                self.assertEqual(result.out, b'never more than there is\n')
+
+    def test_all_kinds(self):
+        for conf in self.CONFS:
+            self.check(conf, range(1, 5), '200', '8')
+
+    def test_one_pool_for_all_threads(self):
+        for conf in self.CONFS[2:4]:
+            self.check(conf, range(1, 13), '300', '8', 'async')
+
+    def test_alone(self):
+        for conf in self.CONFS:
+            self.check(conf, (1,), '400', '1')
+
+
 class KnownTraps(CapsTest):
     """What broke other libraries of this sort."""
 

@@ -60,10 +60,14 @@ static void keep_at_most(struct sim_pool *pool, uint64_t bytes)
 	}
 }
 
+/* Whole granules, as it took them. */
 bool sim_pool_give_back(struct sim_pool *pool, uint64_t keep)
 {
 	uint64_t target = keep > pool->used ? keep : pool->used;
 
+	if (target > pool->reserved)
+		return false;
+	target = (target + SIM_GRANULE - 1) / SIM_GRANULE * SIM_GRANULE;
 	if (pool->reserved <= target)
 		return false;
 	sim_uncharge(pool->device, pool->reserved - target);
