@@ -380,6 +380,16 @@ static bool is_leaving(CUcontext handle)
 	return false;
 }
 
+bool gp_context_is_leaving(CUcontext handle)
+{
+	bool is;
+
+	pthread_mutex_lock(&gp_context_lock);
+	is = is_leaving(handle);
+	pthread_mutex_unlock(&gp_context_lock);
+	return is;
+}
+
 void gp_context_await_left(CUcontext handle)
 {
 	pthread_mutex_lock(&gp_context_lock);

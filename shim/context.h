@@ -100,6 +100,7 @@ void gp_context_may_leave(CUdevice device);
 /* The driver just made a context with this handle: until all is forgotten of
  * another one that had it. */
 void gp_context_await_left(CUcontext handle);
+bool gp_context_is_leaving(CUcontext handle);
 
 /* Ask the driver whether a call such as cuMemFree is allowed on this thread
  * now. Where a capture forbids it, the driver answers 900 and invalidates the

@@ -15,10 +15,11 @@ struct gp_slot;
 struct gp_recorded {
 	uint64_t record; /* which one; 0: which one holds is not known */
 	struct gp_order *order;
-	struct gp_slot *slot; /* of the thread that recorded */
-	uint64_t serial;      /* of the stream */
-	uint64_t finished;    /* the slot's submissions before it */
-	unsigned generation;  /* of contexts */
+	unsigned order_serial; /* the same one only if this is the same */
+	struct gp_slot *slot;  /* of the thread that recorded */
+	uint64_t serial;       /* of the stream */
+	uint64_t finished;     /* the slot's submissions before it */
+	unsigned generation;   /* of contexts: none has gone since */
 };
 
 /* All are thread-safe. Before the driver records the event: until the end nobody

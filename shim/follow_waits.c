@@ -72,6 +72,7 @@ void gp_follow_recorded(struct gp_work *work, CUresult rc)
 	}
 	where = (struct gp_recorded){
 		.order = slot->stream->order,
+		.order_serial = slot->stream->order->serial,
 		.slot = slot,
 		.serial = slot->stream->serial,
 		/* The record itself is this thread's latest submission. */
@@ -101,8 +102,10 @@ void gp_follow_launch(const CUlaunchConfig *config, const struct gp_slot *slot)
 {
 	struct gp_recorded where = {.generation = gp_context_generation()};
 
-	if (slot)
+	if (slot) {
 		where.order = slot->stream->order;
+		where.order_serial = where.order->serial;
+	}
 	for (unsigned i = 0; config->attrs && i < config->numAttrs; i++) {
 		CUevent event = recorded_by(&config->attrs[i]);
 
@@ -111,10 +114,32 @@ void gp_follow_launch(const CUlaunchConfig *config, const struct gp_slot *slot)
 	}
 }
 
+static void seek(struct gp_context *context, void *arg)
+{
+	struct gp_recorded *where = arg;
+	const struct gp_order *order = gp_follow_order(context);
+
+	if (order && order == where->order &&
+	    order->serial == where->order_serial &&
+	    !gp_context_is_leaving(context->cuda.context))
+		where->generation = gp_context_generation();
+}
+
+/* Some context has gone since it was recorded. Was it another one? */
+static __attribute__((noinline, cold)) bool is_there(struct gp_recorded *where)
+{
+	unsigned now = gp_context_generation();
+
+	where->generation = now - 1;
+	gp_context_each(seek, where);
+	return where->generation == now;
+}
+
 static bool look(CUevent event, struct gp_recorded *where)
 {
 	return event && gp_event_look(event, where) &&
-	       where->generation == gp_context_generation();
+	       (where->generation == gp_context_generation() ||
+		is_there(where));
 }
 
 /* [18] After a cuMemFree everything before it is complete, and what follows it

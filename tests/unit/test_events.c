@@ -21,9 +21,18 @@ static struct {
 
 /* ---- in place of the rest of the shim ---------------------------------------------- */
 
+static unsigned generation = 1;
+static bool leaving;
+
 unsigned gp_context_generation(void)
 {
-	return 1;
+	return generation;
+}
+
+bool gp_context_is_leaving(CUcontext handle)
+{
+	(void)handle;
+	return leaving;
 }
 
 /* For a green one the primary one stands. */
@@ -343,6 +352,24 @@ static void test_marks_before_a_context_waits(void **state)
 	}
 }
 
+/* That another context has gone takes nothing from an event; that its own one goes
+ * or is another one by now, everything. */
+static void test_a_context_has_gone(void **state)
+{
+	struct gp_work wait;
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		launch(EVENT, world.slot[0]);
+		generation++;
+		leaving = i == 0;
+		world.order.serial += i == 1;
+		wait = wait_begins(&waits[0]);
+		wait_ended(&wait, &waits[0]);
+		assert_int_equal(active(0), i < 2);
+	}
+}
+
 /* Among many events, with records under way while the table grows. */
 static void test_many(void **state)
 {
@@ -378,6 +405,7 @@ int main(void)
 		TEST(test_waits_for_contexts),
 		TEST(test_marks_before_a_context_waits),
 		TEST(test_copies_to_the_host),
+		TEST(test_a_context_has_gone),
 		TEST(test_many),
 	};
 
