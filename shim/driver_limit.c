@@ -1,5 +1,7 @@
 /*
- * The pool's memory on the ledger of its device.
+ * The pool's memory on the ledger of its device: handles, segments and spares.
+ * A pool of the driver's in its place is counted in async.c. Streams and events
+ * of our own are not: what the driver takes for them it does not say.
  */
 #include <pthread.h>
 

@@ -216,7 +216,8 @@ class AtRandom(CapsTest):
                 result = self.run_program(
                     ('drv_limits', str(seed)) + args,
                     conf='quiet:True,stacks:off,count_context:False,'
-                    'memory_limit:64MiB,' + conf, sim='memory:1GiB,context:0')
+                    'memory_limit:64MiB,' + conf, sim='memory:1GiB,context:0,'
+                    'copy_us:300')
                 self.assert_ok(result)
                 self.assertEqual(result.out, b'never more than there is\n')
 

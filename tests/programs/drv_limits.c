@@ -214,6 +214,18 @@ static void give_at(struct worker *w, int i)
 	look(w, "a free", b.bytes);
 }
 
+/* A free, or what comes next, finds work that is not done. */
+static void use_one(struct worker *w)
+{
+	const struct block *b;
+
+	if (!w->num_blocks)
+		return;
+	b = &w->blocks[draw(w, (unsigned)w->num_blocks)];
+	if (b->kind <= POOL)
+		need(cuMemsetD8Async(b->handle, 1, b->bytes, w->stream), "set");
+}
+
 /* ---- captures and contexts ------------------------------------------------------ */
 
 static CUstream new_stream(void)
@@ -299,8 +311,10 @@ static void step(struct worker *w)
 {
 	unsigned what = draw(w, 100);
 
-	if (what < 50) {
+	if (what < 45) {
 		take_one(w);
+	} else if (what < 50) {
+		use_one(w);
 	} else if (what < 80) {
 		if (w->num_blocks)
 			give_at(w, (int)draw(w, (unsigned)w->num_blocks));
