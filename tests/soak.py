@@ -96,7 +96,9 @@ KNOWN = re.compile(
     rb'with other processes; expandable_segments:True allows it|memory of '
     rb'process \d+ cannot be opened: .*|with backend:cudaMallocAsync memory '
     rb'cannot be shared with other processes; .*|gpupool_torch_alloc: no \d+ '
-    rb'bytes on device \d \(CUDA error 2\); .*)'
+    rb'bytes on device \d \(CUDA error 2\); .*|'
+    # What the system says of a process that is being killed, too.
+    rb'no .* \(Resource temporarily unavailable\))'
     rb'( \(further messages are not shown\))?$')
 
 
