@@ -75,15 +75,24 @@ static bool follows(void)
 	return __atomic_load_n(&gp_work_on, __ATOMIC_RELAXED) != 0;
 }
 
-/* Frees are going to wait while this captures. */
-static void prepare(void)
+/* That of the stream, whichever is current. */
+static CUcontext context_of(CUstream stream)
 {
-	struct gp_context *context = gp_running() ? gp_context_current() : NULL;
+	const struct gp_real *real = gp_real();
+	CUcontext context = NULL;
 
-	if (context &&
-	    (context->driver_pool ||
-	     (context->pool &&
-	      gp_order_is(gp_pool_order(context->pool), GP_ORDER_SYNC))))
+	if (stream == LEGACY || stream == PER_THREAD ||
+	    real->cuStreamGetCtx(stream, &context) != CUDA_SUCCESS)
+		real->cuCtxGetCurrent(&context);
+	return context;
+}
+
+/* Frees are going to wait while this captures. */
+static void prepare(struct gp_context *context)
+{
+	if (context->driver_pool ||
+	    (context->pool &&
+	     gp_order_is(gp_pool_order(context->pool), GP_ORDER_SYNC)))
 		gp_cuda_keep_spare(&context->cuda);
 }
 
@@ -101,12 +110,19 @@ static uint64_t thread_of(CUstream stream)
 static struct gp_slot *begun(CUstream given, CUstream otherwise)
 {
 	CUstream stream = named(given, otherwise);
-	CUcontext context = NULL;
+	struct gp_context *known = NULL;
+	CUcontext context;
 
 	if (!gp_may_intercept())
 		return NULL;
-	prepare();
-	gp_real()->cuCtxGetCurrent(&context);
+	context = context_of(stream);
+	if (context && gp_running())
+		known = gp_context_known(context);
+	if (known) {
+		prepare(known);
+		/* A wait for the primary one waits for green ones, too. */
+		context = known->cuda.context;
+	}
 	pthread_mutex_lock(&lock);
 	if (num_captures < MAX_CAPTURES) {
 		captures[num_captures].stream = stream;

@@ -26,6 +26,13 @@ static CUresult get_current(CUcontext *context)
 	return CUDA_SUCCESS;
 }
 
+static CUresult get_stream_context(CUstream stream, CUcontext *context)
+{
+	(void)stream;
+	*context = CONTEXT;
+	return CUDA_SUCCESS;
+}
+
 static CUresult begin(CUstream stream, CUstreamCaptureMode mode)
 {
 	(void)stream;
@@ -51,6 +58,7 @@ static CUresult destroy(CUstream stream)
 
 static const struct gp_real real = {
 	.cuCtxGetCurrent = get_current,
+	.cuStreamGetCtx = get_stream_context,
 	.cuStreamBeginCapture_v2 = begin,
 	.cuStreamBeginCapture_v2_ptsz = begin,
 	.cuStreamEndCapture = end,
@@ -71,8 +79,9 @@ bool gp_may_intercept(void)
 	return true;
 }
 
-struct gp_context *gp_context_current(void)
+struct gp_context *gp_context_known(CUcontext handle)
 {
+	(void)handle;
 	return NULL;
 }
 
@@ -130,6 +139,21 @@ static void test_begun_and_ended(void **state)
 	assert_int_equal(gp_captures, 0);
 	begin_one();
 	gp_capture_forget(CONTEXT);
+	assert_int_equal(gp_captures, 0);
+}
+
+/* A stream captures in its own context, whichever is current. */
+static void test_stream_of_another_context(void **state)
+{
+	CUgraph graph;
+
+	(void)state;
+	current = OTHER;
+	begin_one();
+	current = CONTEXT;
+	assert_true(gp_capture_in(CONTEXT));
+	assert_false(gp_capture_in(OTHER));
+	cuStreamEndCapture(STREAM, &graph);
 	assert_int_equal(gp_captures, 0);
 }
 
@@ -194,6 +218,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_begun_and_ended),
+		cmocka_unit_test(test_stream_of_another_context),
 		cmocka_unit_test(test_handle_that_comes_back),
 		cmocka_unit_test(test_default_stream_by_both_names),
 		cmocka_unit_test(test_default_streams_of_threads),
