@@ -21,6 +21,7 @@ that stall: each such line is a case whose cause is to be found.
 """
 import argparse
 import concurrent.futures
+import contextlib
 import faulthandler
 import glob
 import os
@@ -377,6 +378,26 @@ def run_jobs(jobs, args):
     return outcomes, times
 
 
+@contextlib.contextmanager
+def own_place():
+    """Temporary files go to a directory that is removed at the end: also what
+    tests leave that are killed. Others may go through it, to where a test lets
+    them."""
+    place = tempfile.mkdtemp(prefix='gpupool-')
+    os.chmod(place, 0o711)
+    before = os.environ.get('TMPDIR')
+    os.environ['TMPDIR'] = tempfile.tempdir = place
+    try:
+        yield
+    finally:
+        tempfile.tempdir = None
+        if before is None:
+            del os.environ['TMPDIR']
+        else:
+            os.environ['TMPDIR'] = before
+        shutil.rmtree(place, True)
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -408,7 +429,8 @@ def main():
     if not jobs:
         print('no test matches; build them with `make test`', file=sys.stderr)
     start = time.monotonic()
-    outcomes, times = run_jobs(jobs, args)
+    with own_place():
+        outcomes, times = run_jobs(jobs, args)
     if args.times:
         print_longest(times)
     return summary(outcomes, time.monotonic() - start)

@@ -126,7 +126,8 @@ class NoCard(unittest.TestCase):
         # No driver to be found, also on a machine that has one.
         with open(os.path.join(build, 'libcuda.so.1'), 'w'):
             pass
-        env = dict(os.environ, LD_LIBRARY_PATH=build, CUDA_VISIBLE_DEVICES='')
+        env = dict(os.environ, LD_LIBRARY_PATH=build, CUDA_VISIBLE_DEVICES='',
+                   TMPDIR=build)
         for script in ('run.py', 'bench.py'):
             done = subprocess.run(
                 [sys.executable, os.path.join(GPU, script), '--build', build],

@@ -52,6 +52,18 @@ class Case(unittest.TestCase):
                 self.assertFalse(first('part'), 'the first time')
 '''
 
+LITTER = '''
+import os, signal, tempfile, unittest
+
+class Case(unittest.TestCase):
+    def test_killed(self):
+        place = tempfile.mkdtemp()
+        with open(os.path.join(place, 'file'), 'w') as file:
+            print('mode %o' % (os.stat(os.path.dirname(place)).st_mode
+                               & 0o777), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+'''
+
 CRASH = '''
 import os, unittest
 
@@ -105,6 +117,16 @@ class Again(harness.CudaTest):
             'UNSTEADY program/sim_once plain'])
         self.assertEqual(last, '2 passed, 0 failed')
         self.assertIn('why it failed: 1', text)
+
+    def test_nothing_is_left(self):
+        """Not even of a test that is killed; others may come by."""
+        self.put('', 'test_some.py', LITTER)
+        place = os.path.join(self.dir, 'tmp')
+        os.mkdir(place)
+        told, last, text = self.run_tests(TMPDIR=place)
+        self.assertEqual(last, '0 passed, 1 failed')
+        self.assertIn('mode 711', text)
+        self.assertEqual(os.listdir(place), [])
 
     def test_always(self):
         path = self.put('programs', 'sim_always', PROGRAM % (9, 'exit 3'))
