@@ -28,7 +28,7 @@
 #define LEDGER_TICKS 4         /* of those for one of the ledger */
 #define ASK_WAIT_NS  300000000 /* for the driver's answer */
 
-/* Set once at start, then constant. */
+/* Atomic. Once it is set it stays so. */
 static bool have_thread;
 static __thread bool is_keeper;
 
@@ -61,7 +61,7 @@ bool gp_keeper_ask(void)
 
 	if (!gp_reporter_may_call())
 		return false;
-	if (!have_thread || is_keeper) {
+	if (!__atomic_load_n(&have_thread, __ATOMIC_ACQUIRE) || is_keeper) {
 		gp_keeper_ask_now();
 		return true;
 	}
@@ -103,6 +103,7 @@ static void tick(unsigned ticks)
 {
 	struct gp_kind_stats async;
 
+	gp_reporter_again();
 	gp_libraries_tick();
 	gp_context_tick();
 	gp_warn_tick();
@@ -163,23 +164,29 @@ bool gp_thread_start(void *(*body)(void *), const char *name, const char *what)
 	rc = pthread_create(&thread, &attr, body, (void *)name);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
-	if (rc) {
+	if (rc && what)
 		gp_warn("no thread for %s (%s)", what, strerror(rc));
-		return false;
-	}
-	return true;
+	return !rc;
 }
 
-void gp_keeper_start(void)
+bool gp_keeper_start(bool first)
 {
 	pthread_condattr_t attr;
+	bool made;
 
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&answered, &attr);
-	pthread_condattr_destroy(&attr);
-	have_thread = gp_thread_start(
+	if (__atomic_load_n(&have_thread, __ATOMIC_RELAXED))
+		return true;
+	if (first) {
+		pthread_condattr_init(&attr);
+		pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+		pthread_cond_init(&answered, &attr);
+		pthread_condattr_destroy(&attr);
+	}
+	made = gp_thread_start(
 		run, "gpupool-keeper",
-		"housekeeping: freed memory is kept, and other processes get "
-		"no answer");
+		first ? "housekeeping: until there is one, freed memory is "
+			"kept, and other processes get no answer"
+		      : NULL);
+	__atomic_store_n(&have_thread, made, __ATOMIC_RELEASE);
+	return made;
 }

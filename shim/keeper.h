@@ -11,11 +11,12 @@
 
 /* Starts a thread of gpupool's, with all signals blocked. Its body is given
  * `name`, to name itself by: that is cheaper than to name another thread. False,
- * told in a line ("no thread for WHAT"): there is none. */
+ * told in a line ("no thread for WHAT") unless `what` is NULL: there is none. */
 bool gp_thread_start(void *(*body)(void *), const char *name, const char *what);
 
-/* Starts the keeper. Called once, from gp_start(). */
-void gp_keeper_start(void);
+/* Starts the keeper, if it does not run. False: there is no thread for it, which
+ * is told the first time. The caller sees to it that nobody else does the same. */
+bool gp_keeper_start(bool first);
 
 /* Asks the driver for the figures that a report wants, through the keeper where
  * there is one. False: it did not answer in time. Thread-safe. */

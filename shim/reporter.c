@@ -38,10 +38,14 @@
 #define MAX_OOM_REPORTS   20
 #define MAX_WARNINGS      20
 #define OOM_REPORT_GAP_NS 1000000000u
+#define RETRY_NS          250000000u /* at least, between attempts at threads */
 
-/* Set once at start, then constant. */
+bool gp_reporter_short;
+static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER; /* leaf */
+/* Written under `starting`, atomic. Once it is set it stays so. */
 static bool have_thread;
-static struct sigaction previous; /* what the report signal did before us */
+/* What the report signal did before us; constant once it is chained. */
+static struct sigaction previous;
 
 static sem_t exit_done; /* posted when the exit report is written */
 /* Requests. Synchronization: atomic. */
@@ -190,6 +194,7 @@ static void *run(void *arg)
 		uint32_t seen = gp_bell_seen();
 
 		if (seen == rung) {
+			gp_reporter_again();
 			gp_bell_wait(seen, WAKE_NS);
 		} else {
 			rung = seen;
@@ -206,16 +211,48 @@ static void begin_leaving(void)
 	__atomic_store_n(&leaving, 1, __ATOMIC_RELEASE);
 }
 
+/* At the start, or under `starting`. */
+static void start_threads(bool first)
+{
+	bool writes = __atomic_load_n(&have_thread, __ATOMIC_RELAXED), keeps;
+
+	if (!writes) {
+		writes = gp_thread_start(run, "gpupool",
+					 first ? "reports: until there is one, "
+						 "none on the signal"
+					       : NULL);
+		__atomic_store_n(&have_thread, writes, __ATOMIC_RELEASE);
+		if (writes)
+			chain_signal(gp_settings()->report_signal);
+	}
+	keeps = gp_keeper_start(first);
+	__atomic_store_n(&gp_reporter_short, !writes || !keeps,
+			 __ATOMIC_RELAXED);
+}
+
+__attribute__((noinline, cold)) void gp_reporter_retry(void)
+{
+	static uint64_t last; /* under `starting` */
+	int saved = errno;
+	uint64_t now = gp_clock_ns(CLOCK_MONOTONIC);
+
+	if (!gp_reporter_may_call() || gp_reporter_ends() ||
+	    pthread_mutex_trylock(&starting))
+		return;
+	if (now - last >= RETRY_NS) {
+		last = now;
+		start_threads(false);
+	}
+	pthread_mutex_unlock(&starting);
+	errno = saved;
+}
+
 void gp_reporter_start(void)
 {
 	sem_init(&exit_done, 0, 0);
 	gp_tracer_start();
 	gp_report_names_start();
-	have_thread =
-		gp_thread_start(run, "gpupool", "reports: none on the signal");
-	gp_keeper_start();
-	if (have_thread)
-		chain_signal(gp_settings()->report_signal);
+	start_threads(true);
 	/* Registered after libcuda's own handler, hence called before it. The
 	 * report itself comes later, when the program's handlers have freed
 	 * what they free. */
@@ -283,7 +320,7 @@ static void at_exit(void)
 	    __atomic_exchange_n(&exit_begun, 1, __ATOMIC_ACQ_REL))
 		return;
 	gp_tracer_flush();
-	if (have_thread) {
+	if (__atomic_load_n(&have_thread, __ATOMIC_ACQUIRE)) {
 		__atomic_store_n(&exit_wanted, 1, __ATOMIC_RELEASE);
 		gp_bell_ring();
 		until = gp_timespec(gp_clock_ns(CLOCK_REALTIME) + EXIT_WAIT_NS);

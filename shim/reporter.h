@@ -10,9 +10,21 @@
 #include <stdint.h>
 
 /* Start the thread and chain the signal handler. Called once, from gp_start().
- * Without a thread (creation failed) a line says so and reports are written by
- * the thread that needs them. */
+ * Without a thread (creation failed) a line says so, and reports are written by
+ * the thread that needs them until there is one. */
 void gp_reporter_start(void);
+
+/* Tries again to start such threads of gpupool's as there are none of yet. Where
+ * it is called a moment does not matter, and no lock is held. Thread-safe;
+ * preserves errno. */
+extern bool gp_reporter_short; /* there is one to be started; atomic */
+void gp_reporter_retry(void);
+
+static inline void gp_reporter_again(void)
+{
+	if (__atomic_load_n(&gp_reporter_short, __ATOMIC_RELAXED))
+		gp_reporter_retry();
+}
 
 /* An allocation of `bytes` on `device` by `call` ("cuMemAlloc_v2") failed for
  * lack of memory; `limit`: it was the limit that refused it. Writes a report

@@ -7,6 +7,7 @@
 #include "shim/context.h"
 #include "shim/devices.h"
 #include "shim/neighbours.h"
+#include "shim/reporter.h"
 #include "shim/state.h"
 #include "shim/warn.h"
 
@@ -50,6 +51,7 @@ int gp_room_reserve(CUdevice device, const struct gp_charge *charge,
 	struct gp_limit *limit = gp_device_limit(device);
 	uint64_t outcomes;
 
+	gp_reporter_again();
 	for (int i = 0; i < MAX_TRIES; i++) {
 		if (!gp_limit_reserve(limit, charge, &outcomes)) {
 			gp_warn_grew(device);

@@ -150,7 +150,7 @@ def written(kind):
 @functools.lru_cache(None)
 def scratch_root():
     """A directory that goes with this process."""
-    path = tempfile.mkdtemp(prefix='gpupool-test-')
+    path = tempfile.mkdtemp(prefix='t')
     atexit.register(shutil.rmtree, path, True)
     return path
 
@@ -232,7 +232,8 @@ class CudaTest(unittest.TestCase):
 
     def setUp(self):
         self.build = current_build()
-        self.dir = tempfile.mkdtemp(prefix='gpupool-test-')
+        # Short: messages with paths are broken at the screen's width.
+        self.dir = tempfile.mkdtemp(prefix='t')
         self.addCleanup(shutil.rmtree, self.dir, True)
 
     def run_program(self, argv, preload=True, conf='', sim='', env=None,

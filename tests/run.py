@@ -383,7 +383,7 @@ def own_place():
     """Temporary files go to a directory that is removed at the end: also what
     tests leave that are killed. Others may go through it, to where a test lets
     them."""
-    place = tempfile.mkdtemp(prefix='gpupool-')
+    place = tempfile.mkdtemp(prefix='gp-')
     os.chmod(place, 0o711)
     before = os.environ.get('TMPDIR')
     os.environ['TMPDIR'] = tempfile.tempdir = place
