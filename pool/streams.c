@@ -16,6 +16,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* leaf */
 static uint32_t spare[MAX_THREADS];  /* numbers to give again; lock */
 static uint32_t num_spare, num_used; /* lock */
 
+/* The last round of a thread's end; ThreadSanitizer's own end is in that. */
+#ifdef __SANITIZE_THREAD__
+#define LAST_ROUND (PTHREAD_DESTRUCTOR_ITERATIONS - 1)
+#else
+#define LAST_ROUND PTHREAD_DESTRUCTOR_ITERATIONS
+#endif
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key; /* runs leave() when a thread ends */
 static bool have_key;
@@ -28,8 +35,7 @@ static void leave(void *arg)
 
 	/* In the last round: what others run at a thread's end may submit with
 	 * the slots that the thread remembers. */
-	if (++rounds < PTHREAD_DESTRUCTOR_ITERATIONS &&
-	    !pthread_setspecific(key, arg))
+	if (++rounds < LAST_ROUND && !pthread_setspecific(key, arg))
 		return;
 	self = 0;
 	/* What the thread wrote in its slots is seen by who sees it gone. */
