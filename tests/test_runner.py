@@ -3,6 +3,7 @@ import os
 import sys
 import unittest
 
+import at_once
 import harness
 
 RUN = os.path.join(harness.ROOT, 'tests', 'run.py')
@@ -190,6 +191,16 @@ class Again(harness.CudaTest):
             'RETRY python/test_some: died by signal 6 (SIGABRT)',
             'UNSTEADY python/test_some'])
         self.assertEqual(last, '4 passed, 0 failed')
+
+
+class AtOnce(unittest.TestCase):
+
+    def test_no_time_left(self):
+        """One turn is made, as its figures are told."""
+        row = at_once.measure(['/bin/true'], {'plain': {}, 'preloaded': {}},
+                              2, 5, left=lambda: -1)
+        self.assertEqual((row['processes'], row['turns']), (2, 1))
+        self.assertGreater(row['preloaded_ms'], 0)
 
 
 if __name__ == '__main__':
