@@ -95,6 +95,8 @@ static cold enum gp_served alloc_failed(const struct gp_context *context,
 		*rc = CUDA_ERROR_OUT_OF_MEMORY;
 		return GP_SERVED;
 	}
+	if (error == -EIO && gp_cuda_last_error() == CUDA_ERROR_DEINITIALIZED)
+		return GP_FORWARD; /* the process ends: the driver says so, too */
 	if (error == -EIO)
 		gp_warn("the pool could not serve %zu bytes (error %d from "
 			"%s); the driver serves them",

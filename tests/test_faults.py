@@ -154,5 +154,20 @@ class Faults(harness.CudaTest):
         self.run_all(faults, checksum)
 
 
+class Ending(harness.CudaTest):
+
+    def test_a_driver_that_ends_is_no_news(self):
+        """Threads may allocate while the process ends: the driver's own
+        answer is the program's, and other failures are told."""
+        for code, told in (4, False), (999, True):
+            with self.subTest(code=code):
+                result = self.run_program(
+                    ['drv_script', 'alloc=100000'], conf='quiet:True',
+                    sim='fail:cuMemMap@1+=%d' % code)
+                self.assert_ok(result)
+                self.assertEqual(b'could not serve' in result.err, told,
+                                 str(result))
+
+
 if __name__ == '__main__':
     unittest.main()
