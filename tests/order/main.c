@@ -278,6 +278,8 @@ static bool body(unsigned thread)
 	if (cuCtxSetCurrent(w.ctx))
 		fail("cuCtxSetCurrent failed");
 	while (w.done < w.ops) {
+		while (w.half) /* a lock of no thread of ours gave us the turn */
+			threads_yield();
 		w.done++;
 		w.inside++;
 		operate(false);

@@ -214,7 +214,7 @@ void op_values(void)
 	CUdeviceptr at = (CUdeviceptr)(uintptr_t)&w.flag[1 + value % FLAGS];
 
 	/* A free by another thread would wait for the first and hold up the
-	 * second. */
+	 * second: none is in an operation, nor begins one meanwhile. */
 	if (w.inside > 1 || a == b || !w.stream[a].alive ||
 	    !w.stream[b].alive || w.stream[a].capturing ||
 	    w.stream[b].capturing)
@@ -222,6 +222,7 @@ void op_values(void)
 	hold_stream(a);
 	hold_stream(b);
 	threads_keep(true);
+	w.half = true;
 	begin(GPUSIM_WORKS);
 	end(cuStreamWaitValue32(w.stream[a].handle, at, value,
 				CU_STREAM_WAIT_VALUE_GEQ),
@@ -229,6 +230,7 @@ void op_values(void)
 	begin(GPUSIM_WORKS);
 	end(cuStreamWriteValue32(w.stream[b].handle, at, value, 0),
 	    "cuStreamWriteValue32");
+	w.half = false;
 	threads_keep(false);
 	let_stream(b);
 	let_stream(a);

@@ -93,8 +93,9 @@ struct world {
 	uint64_t done; /* operations so far */
 	uint64_t moment;
 	uint64_t barrier; /* the latest moment that a free stood behind */
-	uint64_t own_free[MAX_THREADS];       /* the same, by thread */
-	unsigned inside;                      /* threads in an operation */
+	uint64_t own_free[MAX_THREADS]; /* the same, by thread */
+	unsigned inside;                /* threads in an operation */
+	bool half; /* one waits for a value not written yet */
 	unsigned captures, blocking_captures; /* under way */
 	unsigned frees, ctx_waits;            /* under way */
 	uint64_t live, most;                  /* bytes */
