@@ -99,6 +99,11 @@ static int wait_for_mark(struct gp_order *order, uint64_t stamp)
 	return rc;
 }
 
+static bool reached(const struct gp_order *order, uint64_t stamp)
+{
+	return __atomic_load_n(&order->done, __ATOMIC_ACQUIRE) >= stamp;
+}
+
 /* Until the stamp is idle. No lock is held. */
 static int wait_until(struct gp_order *order, uint64_t stamp, uint64_t *counter)
 {
@@ -108,12 +113,14 @@ static int wait_until(struct gp_order *order, uint64_t stamp, uint64_t *counter)
 		return gp_order_sync_context(order);
 	gp_lock(&order->lock);
 	gp_order_settle(order);
-	if (__atomic_load_n(&order->done, __ATOMIC_ACQUIRE) < stamp)
+	if (!reached(order, stamp))
 		gp_order_count(counter);
-	while (!rc && __atomic_load_n(&order->done, __ATOMIC_ACQUIRE) < stamp) {
+	while (!rc && !reached(order, stamp)) {
 		if (gp_order_word(order) & GP_ORDER_PENDING)
 			rc = gp_order_mark(order);
-		if (!rc)
+		/* If it was one of nothing there is none to wait for, and one
+		 * more could cover what no free is behind [12]. */
+		if (!rc && !reached(order, stamp))
 			rc = wait_for_mark(order, stamp);
 	}
 	gp_unlock(&order->lock);

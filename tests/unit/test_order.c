@@ -212,6 +212,27 @@ static void test_wait_makes_idle(void **state)
 	tear_down(&f);
 }
 
+/* Where all is found complete on the way to a wait, the mark that is pending is
+ * one of nothing, and no other is made. */
+static void test_nothing_left_to_wait_for(void **state)
+{
+	struct fixture f;
+	uint64_t a, stamp;
+
+	(void)state;
+	set_up(&f);
+	a = om_stream(f.om, false);
+	submit(&f, a, 0, 1);
+	free_full(&f);
+	gp_order_touch(&f.order);
+	om_sync_all(f.om);
+	stamp = free_full(&f);
+	assert_int_equal(gp_order_wait(&f.order), 0);
+	assert_true(gp_order_idle(&f.order, stamp));
+	assert_int_equal(gp_order_made(&f.order), stamp);
+	tear_down(&f);
+}
+
 /* Not even a stream that is gone is forgotten, however many marks later. */
 static void test_destroyed_stream_is_kept(void **state)
 {
@@ -717,6 +738,7 @@ int main(void)
 		cmocka_unit_test(test_own_callers_order_at_reissue),
 		cmocka_unit_test(test_sync_makes_idle),
 		cmocka_unit_test(test_wait_makes_idle),
+		cmocka_unit_test(test_nothing_left_to_wait_for),
 		cmocka_unit_test(test_behind_a_wait_that_goes_on),
 		cmocka_unit_test(test_destroyed_stream_is_kept),
 		cmocka_unit_test(test_sync_mode_waits),
