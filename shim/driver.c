@@ -259,15 +259,37 @@ static inline bool is_default(uint64_t stream)
 	return stream <= (uintptr_t)CU_STREAM_PER_THREAD;
 }
 
+/* For others, and for events, some context has to be current, no matter which:
+ * a thread that has none, as the keeper, borrows theirs. */
+static CUresult in_any_context(const struct gp_cuda_driver *cuda,
+			       CUresult (*body)(const struct gp_real *real,
+						void *arg),
+			       void *arg)
+{
+	CUresult rc = body(gp_real(), arg);
+
+	return rc == CUDA_ERROR_INVALID_CONTEXT ||
+			       rc == CUDA_ERROR_CONTEXT_IS_DESTROYED
+		       ? gp_cuda_in_context(cuda, body, arg)
+		       : rc;
+}
+
+static CUresult
+in_context_of(const struct gp_cuda_driver *cuda, uint64_t stream,
+	      CUresult (*body)(const struct gp_real *real, void *arg),
+	      void *arg)
+{
+	return is_default(stream) ? gp_cuda_in_context(cuda, body, arg)
+				  : in_any_context(cuda, body, arg);
+}
+
 static int record(void *dev, uint64_t event, uint64_t stream)
 {
 	struct stream_call call = {.event = (CUevent)event,
 				   .stream = (CUstream)stream};
 	struct gp_ease e = gp_ease();
 
-	return eased(&e, is_default(stream)
-				 ? gp_cuda_in_context(dev, record_body, &call)
-				 : record_body(gp_real(), &call));
+	return eased(&e, in_context_of(dev, stream, record_body, &call));
 }
 
 static int wait(void *dev, uint64_t stream, uint64_t event)
@@ -276,17 +298,20 @@ static int wait(void *dev, uint64_t stream, uint64_t event)
 				   .stream = (CUstream)stream};
 	struct gp_ease e = gp_ease();
 
-	return eased(&e, is_default(stream)
-				 ? gp_cuda_in_context(dev, wait_body, &call)
-				 : wait_body(gp_real(), &call));
+	return eased(&e, in_context_of(dev, stream, wait_body, &call));
+}
+
+static CUresult query_body(const struct gp_real *real, void *arg)
+{
+	return real->cuEventQuery(((const struct stream_call *)arg)->event);
 }
 
 static int query(void *dev, uint64_t event)
 {
+	struct stream_call call = {.event = (CUevent)event};
 	struct gp_ease e = gp_ease();
-	CUresult rc = gp_real()->cuEventQuery((CUevent)event);
+	CUresult rc = in_any_context(dev, query_body, &call);
 
-	(void)dev;
 	if (rc == CUDA_ERROR_NOT_READY) {
 		eased(&e, CUDA_SUCCESS);
 		return -EAGAIN;
@@ -294,12 +319,18 @@ static int query(void *dev, uint64_t event)
 	return eased(&e, rc);
 }
 
+static CUresult event_sync_body(const struct gp_real *real, void *arg)
+{
+	return real->cuEventSynchronize(
+		((const struct stream_call *)arg)->event);
+}
+
 static int event_sync(void *dev, uint64_t event)
 {
+	struct stream_call call = {.event = (CUevent)event};
 	struct gp_ease e = gp_ease();
 
-	(void)dev;
-	return eased(&e, gp_real()->cuEventSynchronize((CUevent)event));
+	return eased(&e, in_any_context(dev, event_sync_body, &call));
 }
 
 struct bytes_call {

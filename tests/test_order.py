@@ -1,5 +1,6 @@
 """Random programs under the order oracle (order-fuzz), for some seconds: the
 library is clean, and a clause of its protocol that is switched off is seen."""
+import json
 import os
 import re
 import unittest
@@ -123,6 +124,22 @@ class Events(harness.CudaTest):
             result.out.decode(),
             'a node: the same memory: 1, read 9\n'
             'a captured record: the same memory: 1, read 9\n')
+
+
+class Housekeeping(harness.CudaTest):
+
+    def test_memory_goes_back_without_a_wait(self):
+        """The library's thread, where no context is current, sees what has
+        become complete though the program waits for nothing."""
+        result = self.run_program(
+            ['drv_script', 'alloc=%d' % (100 << 20), 'alloc=4096', 'use=0',
+             'free=0', 'use=1', 'ticks=8'],
+            conf='quiet:True,cache_decay_ms:100,' + AUTO)
+        self.assert_ok(result)
+        name, = [n for n in self.reports() if n.endswith('.json')]
+        with open(os.path.join(self.dir, name)) as file:
+            pool, = json.load(file)['pools']
+        self.assertEqual(pool['reserved_bytes.large_pool.current'], 0)
 
 
 if __name__ == '__main__':

@@ -3,6 +3,7 @@
  * came of it. The tests of reports, signals and forks are written with it.
  *
  *   alloc=BYTES  oom=BYTES  free=INDEX    cuMemAlloc, cuMemFree
+ *   use=INDEX                             cuMemsetD8Async, not waited for
  *   exit=N _exit=N abort=1                end so
  *   raise=SIG sleep=MS                    SIG to this process; wait
  *   await=GLOB                            until there is such a file
@@ -304,6 +305,16 @@ static int process_step(const char *step, const char *value)
 	return 1;
 }
 
+static CUresult use(CUdeviceptr va)
+{
+	static CUstream stream;
+	CUresult rc = CUDA_SUCCESS;
+
+	if (!stream)
+		rc = cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+	return rc ? rc : cuMemsetD8Async(va, 0, 1, stream);
+}
+
 static void do_step(const char *word)
 {
 	const char *equals = strchr(word, '=');
@@ -329,6 +340,8 @@ static void do_step(const char *word)
 		       total >> 20);
 	} else if (!strcmp(step, "free") && atoi(value) < num_blocks) {
 		printf("free: %d\n", (int)cuMemFree(blocks[atoi(value)]));
+	} else if (!strcmp(step, "use") && atoi(value) < num_blocks) {
+		printf("use: %d\n", (int)use(blocks[atoi(value)]));
 	} else {
 		printf("what is '%s'?\n", word);
 		exit(2);
