@@ -4,6 +4,10 @@
  *
  *   facts
  */
+#include <cuda.h>
+#include <dlfcn.h>
+#include <thread>
+
 #include "gpu.cuh"
 
 namespace
@@ -141,6 +145,30 @@ void default_stream(Looks &l)
 	       waited == cudaErrorNotReady ? "does not wait" : "waits");
 }
 
+template <typename F> F *entry(const char *name)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+
+	return driver ? (F *)dlsym(driver, name) : nullptr;
+}
+
+/* What the driver answers of streams and events to a thread that has no current
+ * context, as gpupool's own. Told, not judged: either is allowed for. */
+void without_context(Looks &l)
+{
+	auto query = entry<decltype(cuEventQuery)>("cuEventQuery");
+	auto record = entry<decltype(cuEventRecord)>("cuEventRecord");
+
+	CHECK(cudaEventRecord(l.event, l.free_running));
+	CHECK(cudaDeviceSynchronize());
+	std::thread([&] {
+		if (query && record)
+			printf("no current context: cuEventQuery %d, "
+			       "cuEventRecord %d\n",
+			       query(l.event), record(l.event, l.free_running));
+	}).join();
+}
+
 /* A blocking stream made under the default one's work is behind it? */
 int new_behind_legacy(Looks &l)
 {
@@ -196,6 +224,7 @@ int main()
 
 	how_long(l);
 	default_stream(l);
+	without_context(l);
 	printf("result idle_behind_legacy=%d idle_not_complete=%d "
 	       "idle_not_behind_others=%d idle_holds_up_nothing=%d "
 	       "legacy_behind_blocking=%d legacy_behind_per_thread=%d "
