@@ -237,11 +237,12 @@ class Growth:
     """How worker 0's figures between rounds may grow.
 
     Descriptors, threads: no more than after the first tenth of the rounds
-    (at least 8: some are there only once what they are for was called). Mappings, resident memory: the highest of the last quarter
-    is at most the highest of the second quarter and a margin; what the
-    simulator keeps for reuse reaches its limit early. Malloc'd memory: the
-    simulator and the library keep a record of each context that there ever
-    was, so that a bound on the growth per round stands for all."""
+    (at least 8: some are there only once what they are for was called).
+    Mappings, resident memory: the highest of the last quarter is at most the
+    highest of the second quarter and a margin; what the simulator keeps for
+    reuse reaches its limit early. Malloc'd memory: the simulator and the
+    library keep a record of each context that there ever was, so that a bound
+    on the growth per round stands for all."""
 
     MARGIN = {'rss_kib': 32 * 1024, 'maps': 40}
     MALLOC_KIB = 96  # a round, which makes some 20 contexts
