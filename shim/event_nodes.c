@@ -4,11 +4,14 @@
  * proves nothing any more: [11] in pool/ORDER.md.
  */
 #include "shim/events.h"
+#include "shim/state.h"
 #include "shim/work.h"
 
 static void recorded_unseen(CUevent event)
 {
-	if (event)
+	/* A forked child asks for no lock: a thread of its parent may have had
+	 * it. */
+	if (event && gp_may_intercept())
 		gp_event_loosen(event, NULL);
 }
 

@@ -138,6 +138,8 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 
 static CUresult destroyed(CUresult rc, CUcontext context)
 {
+	if (!gp_may_intercept())
+		return rc;
 	if (rc == CUDA_SUCCESS)
 		gp_context_gone(context);
 	else if (context)
@@ -145,10 +147,11 @@ static CUresult destroyed(CUresult rc, CUcontext context)
 	return rc;
 }
 
-/* Only what the program made can be destroyed. */
+/* Only what the program made can be destroyed. A forked child asks for no lock:
+ * a thread of its parent may have had it. */
 static void leaves(CUcontext context)
 {
-	if (gp_context_was_created(context))
+	if (gp_may_intercept() && gp_context_was_created(context))
 		gp_context_leaves(context, -1);
 }
 
