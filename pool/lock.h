@@ -1,8 +1,9 @@
 /*
  * The pool's locks: a mutex with a rank.
  *
- * Locks are taken in rising rank only, and none is held across a driver call.
- * Debug builds (-DGP_DEBUG) abort on either mistake.
+ * Locks are taken in rising rank only, and none is held across a driver call,
+ * but for the last two, as they say. Debug builds (-DGP_DEBUG) abort on either
+ * mistake.
  */
 #ifndef GP_POOL_LOCK_H
 #define GP_POOL_LOCK_H

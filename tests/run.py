@@ -292,7 +292,7 @@ def collect(build, args):
                               'test_report_storm.Storm'))
     if args.fuzz_long:
         return jobs
-    # The long ones first, so that two jobs end at about the same time.
+    # The long ones first, so that all jobs end at about the same time.
     if build.san != 'thread':
         add('python', os.path.join(args.modules, 'test_*.py'),
             lambda path: [python_job(build, path)])
