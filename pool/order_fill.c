@@ -13,26 +13,6 @@
 
 #include "pool/order_impl.h"
 
-static struct gp_slot *filler(struct gp_order *order)
-{
-	const struct gp_driver *driver = order->driver;
-	struct gp_stream *stream;
-	uint64_t key;
-
-	if (order->filler)
-		return order->filler;
-	if (driver->streams->stream_create(driver->dev, false, &key))
-		return NULL;
-	stream = gp_stream_add(&order->streams, key, 0, false);
-	if (stream) {
-		stream->order = order;
-		order->filler = gp_slot_get(&order->streams, stream, 0);
-	}
-	if (!order->filler)
-		driver->streams->stream_destroy(driver->dev, key);
-	return order->filler;
-}
-
 /* The event behind the fill becomes a mark. A free may come in between: its
  * mark is made first, and the stream follows that one too. */
 static int publish(struct gp_order *order, struct gp_stream *stream,
@@ -94,7 +74,7 @@ static int fill_and_wait(struct gp_order *order, const struct gp_fill *fills,
 	int rc = -EIO;
 
 	gp_lock(&order->lock);
-	slot = filler(order);
+	slot = gp_order_own_slot(order, &order->filler);
 	if (slot)
 		rc = fill(order, slot, fills, n, false);
 	if (!rc) {
@@ -125,7 +105,7 @@ static int order_fill(struct gp_order *order, const struct gp_fill *fills,
 	if (stamp ? strict & GP_ORDER_SYNC : strict)
 		return fill_and_wait(order, fills, n);
 	gp_lock(&order->lock);
-	slot = filler(order);
+	slot = gp_order_own_slot(order, &order->filler);
 	if (slot)
 		rc = fill(order, slot, fills, n, true);
 	if (!rc)

@@ -61,6 +61,11 @@ bool gp_order_mark_alone(struct gp_order *order, struct gp_part *parts);
  * and they behind it. Under the lock. */
 uint64_t gp_order_name(struct gp_order *order, uint64_t key);
 
+/* The slot of a stream of our own, which is made when it is wanted first; *slot
+ * is NULL until then. Under the lock. NULL: not to be had. */
+struct gp_slot *gp_order_own_slot(struct gp_order *order,
+				  struct gp_slot **slot);
+
 /* An event behind all that is in the stream now. Under the lock. NULL: the
  * driver would not. */
 struct gp_event *gp_order_record(struct gp_order *order, uint64_t key);

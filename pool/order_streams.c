@@ -67,31 +67,33 @@ void gp_order_forget(struct gp_order *order, struct gp_stream *stream)
 
 /* ---- the anchor ------------------------------------------------------------------ */
 
-static struct gp_slot *anchor(struct gp_order *order)
+struct gp_slot *gp_order_own_slot(struct gp_order *order, struct gp_slot **slot)
 {
 	const struct gp_driver *driver = order->driver;
 	struct gp_stream *stream;
 	uint64_t key;
 
-	if (order->anchor)
-		return order->anchor;
+	if (*slot)
+		return *slot;
 	if (driver->streams->stream_create(driver->dev, false, &key))
 		return NULL;
 	stream = gp_stream_add(&order->streams, key, 0, false);
 	if (stream) {
 		stream->order = order;
-		order->anchor = gp_slot_get(&order->streams, stream, 0);
+		*slot = gp_slot_get(&order->streams, stream, 0);
+		if (!*slot)
+			gp_stream_remove(&order->streams, stream);
 	}
-	if (!order->anchor)
+	if (!*slot)
 		driver->streams->stream_destroy(driver->dev, key);
-	return order->anchor;
+	return *slot;
 }
 
 /* [13] The anchor waits for all that the stream `key` has. */
 static int hold(struct gp_order *order, uint64_t key)
 {
 	const struct gp_driver *driver = order->driver;
-	struct gp_slot *to = anchor(order);
+	struct gp_slot *to = gp_order_own_slot(order, &order->anchor);
 	struct gp_event *event;
 	int rc;
 

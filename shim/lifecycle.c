@@ -2,6 +2,7 @@
  * Contexts that the program makes and destroys. The pool of a context goes
  * after the driver destroyed it: by then its work is over.
  */
+#define _GNU_SOURCE
 #include <pthread.h>
 
 #include "conf/conf.h"
@@ -89,7 +90,8 @@ CUresult cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params,
  * device, gets it when all is forgotten of the one that was: whether it is the
  * same one nobody could tell. The driver lets him wait, too. */
 static pthread_mutex_t primaries[GP_CONF_DEVICES] = {
-	[0 ... GP_CONF_DEVICES - 1] = PTHREAD_MUTEX_INITIALIZER,
+	/* What a profiler runs within the driver's call may retain it, too. */
+	[0 ... GP_CONF_DEVICES - 1] = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP,
 };
 
 /* NULL: nothing is known of any context, nor will be in a forked child. */
