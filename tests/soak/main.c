@@ -18,6 +18,8 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,6 +134,15 @@ static void round_of(struct thread *t, uint64_t round, bool last)
 		tell(round);
 }
 
+void reports(int how)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	pthread_sigmask(how, &set, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	struct thread t = {.slot = 0};
@@ -156,6 +167,7 @@ int main(int argc, char **argv)
 	beat(&t, OP_quiet);
 	soak.board->threads[0].busy = 1;
 	good(&t, cuInit(0), "cuInit");
+	reports(SIG_UNBLOCK);
 	for (uint64_t round = 0; !soak.rounds || round < soak.rounds; round++) {
 		round_of(&t, round, round + 1 == soak.rounds);
 		if (__atomic_load_n(&soak.all->stop, __ATOMIC_RELAXED))

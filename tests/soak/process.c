@@ -272,6 +272,7 @@ void end_somehow(struct thread *t)
 		snprintf(incarnation, sizeof(incarnation), "%llu",
 			 (unsigned long long)soak.incarnation + 1000);
 		soak.argv[4] = incarnation;
+		reports(SIG_BLOCK);
 		execv("/proc/self/exe", soak.argv);
 		_exit(3);
 	default:

@@ -220,6 +220,10 @@ void withdraw(void);
 /* process.c: the way this worker ends. */
 void end_somehow(struct thread *t) __attribute__((noreturn));
 
+/* SIG_BLOCK: a request for a report waits, over an exec too, as the new program
+ * has no handler at first. SIG_UNBLOCK: it has one. The calling thread. */
+void reports(int how);
+
 /* capture.c: nobody else may be in a call while a Global capture goes on. */
 void calls_begin(void);
 void calls_end(void);
