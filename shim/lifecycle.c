@@ -90,7 +90,7 @@ CUresult cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params,
  * device, gets it when all is forgotten of the one that was: whether it is the
  * same one nobody could tell. The driver lets him wait, too. */
 static pthread_mutex_t primaries[GP_CONF_DEVICES] = {
-	/* What a profiler runs within the driver's call may retain it, too. */
+	/* What a profiler runs within a retain may retain it, too. */
 	[0 ... GP_CONF_DEVICES - 1] = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP,
 };
 
