@@ -41,10 +41,11 @@
 
 static const char magic[8] = "gpupool";
 
-/* Written once, under start_lock, before `serving` is published. */
+/* Written under start_lock, before `serving` is published; then constant. */
 static struct gp_handoff_name own_name;
 static struct gp_handoff listener = {.fd = -1};
 static int serving; /* atomic: 0: not yet, 1: it does, -errno: it cannot */
+static bool told;   /* that there is no thread; start_lock */
 /* Leaf. */
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -284,8 +285,13 @@ static void *run(void *arg)
 	return NULL;
 }
 
+/* -EAGAIN: there is no thread to be had now, which was told; another error is
+ * there to stay. Under start_lock. */
 static int start(void)
 {
+	const char *what = told ? NULL
+				: "sharing memory: until there is one, none "
+				  "can be shared with other processes";
 	struct gp_process_id self;
 	int rc;
 
@@ -300,8 +306,9 @@ static int start(void)
 	rc = gp_handoff_listen(gp_file_dir(), &own_name, &listener);
 	if (rc)
 		return rc;
-	if (gp_thread_start(run, "gpupool-ipc", "sharing memory"))
+	if (gp_thread_start(run, "gpupool-ipc", what))
 		return 0;
+	told = true;
 	gp_handoff_close(&listener);
 	gp_handoff_unlink(gp_file_dir(), &own_name);
 	return -EAGAIN;
@@ -318,11 +325,13 @@ static bool serves(void)
 	if (!serving) {
 		int rc = start();
 
-		if (rc)
+		if (rc && rc != -EAGAIN)
 			gp_warn("no memory can be shared with other processes: "
 				"no socket in the runtime directory %s (%s)",
 				gp_file_dir(), strerror(-rc));
-		__atomic_store_n(&serving, rc ? rc : 1, __ATOMIC_RELEASE);
+		if (rc != -EAGAIN) /* else the next handle tries again */
+			__atomic_store_n(&serving, rc ? rc : 1,
+					 __ATOMIC_RELEASE);
 	}
 	now = serving;
 	pthread_mutex_unlock(&start_lock);

@@ -5,6 +5,7 @@ import unittest
 
 import harness
 from harness import written
+from test_ipc import IpcTest
 
 MIB = 1 << 20
 
@@ -47,21 +48,29 @@ REPORTS = ('gpupool: no thread for reports: until there is one, none on the '
 KEEPER = ('gpupool: no thread for housekeeping: until there is one, freed '
           'memory is kept, and other processes get no answer (Resource '
           'temporarily unavailable)')
+SHARING = ('gpupool: no thread for sharing memory: until there is one, none can '
+           'be shared with other processes (Resource temporarily '
+           'unavailable)\n')
+MAP_FAILED = '205'
 WORKS = ('raise=USR1', *written('usr1-1'), 'ticks=2')
+
+
+def refusing(test, fail):
+    """An environment in which these calls of gpupool fail."""
+    if test.build.san:
+        test.skipTest('the library made here is not sanitized')
+    refuses = test.compile('librefuses.so', SOURCE, '-shared', '-fPIC', '-ldl')
+    return {'FAIL': fail,
+            'LD_PRELOAD': refuses + ' ' + test.build.preload()}
 
 
 class NoThreads(harness.CudaTest):
 
     def script(self, fail, *steps):
         """Its stderr, line by line."""
-        if self.build.san:
-            self.skipTest('the library made here is not sanitized')
-        refuses = self.compile('librefuses.so', SOURCE, '-shared', '-fPIC',
-                               '-ldl')
         result = self.run_program(
             ('drv_script',) + steps, sim='memory:1GiB', conf='quiet:True',
-            env={'FAIL': fail,
-                 'LD_PRELOAD': refuses + ' ' + self.build.preload()})
+            env=refusing(self, fail))
         self.assert_ok(result)
         self.assertEqual(len([n for n in self.reports() if '.exit.' in n]), 2)
         for name in self.reports():
@@ -95,6 +104,23 @@ class NoThreads(harness.CudaTest):
             self.script('all', 'alloc=4096', 'sleep=300',
                         'alloc=%d' % (64 * MIB), 'free=0', 'sleep=300',
                         'alloc=%d' % (99 * MIB)), [REPORTS, KEEPER])
+
+
+class NoThreadToShare(IpcTest):
+
+    def test_later(self):
+        """The third and fourth threads, after those for reports and
+        housekeeping, would serve who opens a handle."""
+        owner = self.program(env=refusing(self, ',3,4,'))
+        block = self.alloc(owner, MIB)
+        self.fill(owner, block, 5)
+        for _ in range(2):
+            self.assertEqual(self.ask(owner, 'handle=%d,0' % block).strip(),
+                             MAP_FAILED)
+        handle, other = self.handle(owner, block), self.program()
+        self.check(other, self.open(other, handle, MIB), 5)
+        self.end(other)
+        self.end(owner, SHARING)
 
 
 if __name__ == '__main__':
