@@ -38,7 +38,8 @@ static bool any_created; /* ever; atomic */
  * gp_context_lock. */
 static struct {
 	CUcontext handle;
-	CUdevice device; /* of a primary one, else -1 */
+	CUdevice device;  /* of a primary one, else -1 */
+	pthread_t thread; /* that destroys it */
 } leaving[MAX_LEAVING];
 static size_t num_leaving;
 static pthread_cond_t has_left = PTHREAD_COND_INITIALIZER;
@@ -355,6 +356,7 @@ static void leaves_from_now(CUcontext handle, CUdevice device)
 	if (num_leaving == MAX_LEAVING)
 		return;
 	leaving[num_leaving].handle = context ? context->cuda.context : handle;
+	leaving[num_leaving].thread = pthread_self();
 	leaving[num_leaving++].device = handle ? -1 : device;
 }
 
@@ -371,11 +373,13 @@ static void left(CUcontext handle, CUdevice device)
 	pthread_mutex_unlock(&gp_context_lock);
 }
 
-/* Under the lock. */
-static bool is_leaving(CUcontext handle)
+/* By this thread or another; under the lock. */
+static bool is_leaving(CUcontext handle, bool by_us)
 {
 	for (size_t i = 0; i < num_leaving; i++)
-		if (leaving[i].handle == handle)
+		if (leaving[i].handle == handle &&
+		    (by_us ||
+		     !pthread_equal(leaving[i].thread, pthread_self())))
 			return true;
 	return false;
 }
@@ -385,7 +389,7 @@ bool gp_context_is_leaving(CUcontext handle)
 	bool is;
 
 	pthread_mutex_lock(&gp_context_lock);
-	is = is_leaving(handle);
+	is = is_leaving(handle, true);
 	pthread_mutex_unlock(&gp_context_lock);
 	return is;
 }
@@ -393,7 +397,7 @@ bool gp_context_is_leaving(CUcontext handle)
 void gp_context_await_left(CUcontext handle)
 {
 	pthread_mutex_lock(&gp_context_lock);
-	while (is_leaving(handle))
+	while (is_leaving(handle, false))
 		pthread_cond_wait(&has_left, &gp_context_lock);
 	pthread_mutex_unlock(&gp_context_lock);
 }

@@ -98,7 +98,8 @@ void gp_context_stays(CUcontext handle, CUdevice device);
  * or gp_context_primary_gone(). */
 void gp_context_may_leave(CUdevice device);
 /* The driver just made a context with this handle: until all is forgotten of
- * another one that had it. */
+ * another one that had it. Not where the calling thread destroys that one, and
+ * the driver runs a profiler's code within. */
 void gp_context_await_left(CUcontext handle);
 bool gp_context_is_leaving(CUcontext handle);
 

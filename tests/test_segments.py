@@ -75,6 +75,17 @@ class ContextEnds(harness.CudaTest):
                         result.out.decode(), work * 2 +
                         'waits: 0\nby the driver: %d\n' % (2 - 2 * preload))
 
+    def test_retained_from_within(self):
+        """By a profiler, whose code the driver runs within the call that
+        releases a primary context, or resets the device."""
+        for how in 'release', 'reset':
+            with self.subTest(how=how):
+                lines = [self.run_program(['drv_primaries', 'within', how],
+                                          preload=preload).out.decode()
+                         for preload in (False, True)]
+                self.assertRegex(lines[0], 'within: 0\n%s: 0\n' % how)
+                self.assertEqual(lines[1], lines[0])
+
 
 if __name__ == '__main__':
     unittest.main()
