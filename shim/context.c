@@ -76,25 +76,6 @@ static bool was_created(CUcontext handle)
 	return false;
 }
 
-/* Retain and release are cheap on an active primary context, and the only way
- * to learn its handle. */
-static bool is_primary(CUcontext handle, CUdevice device)
-{
-	const struct gp_real *real = gp_real();
-	CUcontext primary = NULL;
-	unsigned flags;
-	int active = 0;
-
-	if (real->cuDevicePrimaryCtxGetState(device, &flags, &active) !=
-		    CUDA_SUCCESS ||
-	    !active)
-		return false;
-	if (real->cuDevicePrimaryCtxRetain(&primary, device) != CUDA_SUCCESS)
-		return false;
-	real->cuDevicePrimaryCtxRelease_v2(device);
-	return primary == handle;
-}
-
 static void make_probe(struct gp_context *context)
 {
 	if (gp_real()->cuEventCreate(&context->probe,
@@ -166,7 +147,8 @@ enter(CUcontext handle)
 	if (gp_real()->cuDeviceGetName(context->name, sizeof(context->name),
 				       device) != CUDA_SUCCESS)
 		context->name[0] = '\0';
-	context->primary = !known_created && is_primary(handle, device);
+	context->primary =
+		!known_created && gp_context_is_primary(handle, device);
 	context->ours = known_created || context->primary;
 	context->free_bytes = GP_UNKNOWN;
 	make_probe(context);

@@ -118,6 +118,15 @@ bool gp_context_alone(void);
 /* Did the program make it itself (is it no primary context)? */
 bool gp_context_was_created(CUcontext context);
 
+/* ---- primary contexts (lifecycle.c) ------------------------------------------------- */
+
+/* The primary context of `device`, which the runtime works in: made if there is
+ * none yet, and then it stays; else nobody's release is one less for this. */
+CUresult gp_context_primary(CUcontext *context, CUdevice device);
+
+/* Is it that? Of a context that is there, on that device. */
+bool gp_context_is_primary(CUcontext context, CUdevice device);
+
 /* ---- the pools of all of them (context_pools.c) ------------------------------------- */
 
 /* Calls `visit` for every known context with a pool of either sort, none of

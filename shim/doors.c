@@ -11,6 +11,7 @@
 
 #include "pool/pool.h"
 #include "shim/alloc.h"
+#include "shim/context.h"
 #include "shim/hooks.h"
 #include "stats/log.h"
 
@@ -42,22 +43,6 @@ static bool stands_in_front(void)
 	return now > 0;
 }
 
-/* The primary context of a device, which the runtime works in. Made if there is
- * none yet, and then it stays. */
-static CUresult primary_of(CUdevice device, CUcontext *primary)
-{
-	const struct gp_real *real = gp_real();
-	unsigned flags;
-	int active = 0;
-	CUresult rc = real->cuDevicePrimaryCtxGetState(device, &flags, &active);
-
-	if (rc == CUDA_SUCCESS)
-		rc = cuDevicePrimaryCtxRetain(primary, device);
-	if (rc == CUDA_SUCCESS && active)
-		real->cuDevicePrimaryCtxRelease_v2(device);
-	return rc;
-}
-
 /* Makes a context of `device` current; *pushed: it is to be popped. A thread
  * that had none keeps it, as it would after cudaMalloc. */
 static CUresult enter(CUdevice device, bool *pushed)
@@ -72,7 +57,7 @@ static CUresult enter(CUdevice device, bool *pushed)
 	    (current && real->cuCtxGetDevice(&on) == CUDA_SUCCESS &&
 	     on == device))
 		return rc;
-	rc = primary_of(device, &primary);
+	rc = gp_context_primary(&primary, device);
 	if (rc == CUDA_SUCCESS)
 		rc = real->cuCtxPushCurrent_v2(primary);
 	*pushed = rc == CUDA_SUCCESS && current;

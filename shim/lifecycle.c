@@ -88,11 +88,16 @@ CUresult cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params,
 
 /* Who retains a primary context while the last one releases it, or resets the
  * device, gets it when all is forgotten of the one that was: whether it is the
- * same one nobody could tell. The driver lets him wait, too. */
+ * same one nobody could tell. The driver lets him wait, too.
+ * Rank: above the contexts' lock. Held across driver calls. */
 static pthread_mutex_t primaries[GP_CONF_DEVICES] = {
 	/* What a profiler runs within a retain may retain it, too. */
 	[0 ... GP_CONF_DEVICES - 1] = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP,
 };
+
+/* What the program's retains gave last, as long as nobody has released it or
+ * reset the device since. Synchronization: atomic. */
+static CUcontext retained[GP_CONF_DEVICES];
 
 /* NULL: nothing is known of any context, nor will be in a forked child. */
 static pthread_mutex_t *lock_primary(CUdevice device)
@@ -113,29 +118,88 @@ static void unlock_primary(pthread_mutex_t *lock)
 		pthread_mutex_unlock(lock);
 }
 
-static CUresult retain(CUcontext *context, CUdevice device)
+static void note_retained(CUdevice device, CUcontext context)
 {
-	pthread_mutex_t *lock = lock_primary(device);
-	CUresult rc = gp_real()->cuDevicePrimaryCtxRetain(context, device);
+	if (device >= 0 && device < GP_CONF_DEVICES)
+		__atomic_store_n(&retained[device], context, __ATOMIC_RELEASE);
+}
 
+/* 1 or 0; -1: the driver does not say. */
+static int active(CUdevice device)
+{
+	unsigned flags;
+	int is = -1;
+
+	return gp_real()->cuDevicePrimaryCtxGetState(device, &flags, &is) ==
+			       CUDA_SUCCESS
+		       ? is != 0
+		       : -1;
+}
+
+/* `keep`: for the program, which releases it; else only where it is not there
+ * yet. In one go, so that the last one to release it is seen to be that. */
+static CUresult retain(CUcontext *context, CUdevice device, bool keep)
+{
+	const struct gp_real *real = gp_real();
+	pthread_mutex_t *lock = lock_primary(device);
+	bool was_there = !keep && active(device) > 0;
+	CUresult rc = real->cuDevicePrimaryCtxRetain(context, device);
+
+	if (rc == CUDA_SUCCESS)
+		note_retained(device, *context);
+	if (rc == CUDA_SUCCESS && was_there)
+		real->cuDevicePrimaryCtxRelease_v2(device);
 	unlock_primary(lock);
 	return rc;
 }
 
 /* Made by the first who retains it. */
-CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+static CUresult get(CUcontext *context, CUdevice device, bool keep)
 {
 	struct gp_overhead overhead;
 	CUresult rc;
 
 	gp_overhead_begin(&overhead, device, true);
-	rc = retain(context, device);
+	rc = retain(context, device, keep);
 	if (room_made(&overhead, device, rc))
-		rc = retain(context, device);
+		rc = retain(context, device, keep);
 	if (rc == CUDA_SUCCESS)
 		gp_context_await_left(*context);
 	gp_overhead_end(&overhead, rc, NULL);
 	return rc;
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+	return get(context, device, true);
+}
+
+CUresult gp_context_primary(CUcontext *context, CUdevice device)
+{
+	return get(context, device, false);
+}
+
+/* Where nobody was seen to retain it, that is the only way to learn its handle;
+ * it is cheap while the context is there. */
+static __attribute__((noinline, cold)) CUcontext ask_primary(CUdevice device)
+{
+	const struct gp_real *real = gp_real();
+	pthread_mutex_t *lock = lock_primary(device);
+	CUcontext primary = NULL;
+
+	if (active(device) > 0 &&
+	    real->cuDevicePrimaryCtxRetain(&primary, device) == CUDA_SUCCESS)
+		real->cuDevicePrimaryCtxRelease_v2(device);
+	unlock_primary(lock);
+	return primary;
+}
+
+bool gp_context_is_primary(CUcontext handle, CUdevice device)
+{
+	if (device >= 0 && device < GP_CONF_DEVICES &&
+	    __atomic_load_n(&retained[device], __ATOMIC_ACQUIRE) == handle)
+		return true;
+	return ask_primary(device) == handle;
 }
 
 static CUresult destroyed(CUresult rc, CUcontext context)
@@ -174,17 +238,13 @@ static CUresult release(__typeof__(cuDevicePrimaryCtxRelease) *real,
 			CUdevice device)
 {
 	pthread_mutex_t *lock = lock_primary(device);
-	unsigned flags;
-	int active = 1;
 	CUresult rc;
 
+	note_retained(device, NULL);
 	if (lock)
 		gp_context_may_leave(device);
 	rc = real(device);
-	if (lock && rc == CUDA_SUCCESS &&
-	    gp_real()->cuDevicePrimaryCtxGetState(device, &flags, &active) ==
-		    CUDA_SUCCESS &&
-	    !active)
+	if (lock && rc == CUDA_SUCCESS && active(device) == 0)
 		gp_context_primary_gone(device);
 	else if (lock)
 		gp_context_stays(NULL, device);
@@ -211,6 +271,7 @@ static CUresult reset(__typeof__(cuDevicePrimaryCtxReset) *real,
 	if (lock)
 		gp_context_leaves(NULL, device);
 	rc = real(device);
+	note_retained(device, NULL);
 	if (lock && rc == CUDA_SUCCESS)
 		gp_context_primary_gone(device);
 	else if (lock)

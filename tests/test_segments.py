@@ -86,6 +86,19 @@ class ContextEnds(harness.CudaTest):
                 self.assertRegex(lines[0], 'within: 0\n%s: 0\n' % how)
                 self.assertEqual(lines[1], lines[0])
 
+    def test_retained_beside(self):
+        """By gpupool, for a moment, while another thread releases it: what was
+        in it goes off the ledger."""
+        for how in 'allocation', 'door':
+            with self.subTest(how=how):
+                result = self.run_program(
+                    ['drv_primaries', 'beside', how], sim='context:1MiB',
+                    conf='quiet:True,memory_limit:8MiB')
+                self.assert_ok(result)
+                self.assertEqual(
+                    sorted(result.out.decode().splitlines()),
+                    ['beside: 1', 'managed: 0', 'release: 0'])
+
 
 if __name__ == '__main__':
     unittest.main()

@@ -1,21 +1,29 @@
 /*
  * Description: a primary context is retained where it is just being released or
- * reset: by a profiler's code that the driver runs within that call.
+ * reset: by a profiler's code that the driver runs within that call; or by
+ * gpupool, to learn its handle, while another thread releases it: the last one
+ * to do so is known to have destroyed it, and all that was in it.
  *
  *   drv_primaries within release|reset
+ *   drv_primaries beside allocation|door
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cuda.h>
 
 #define BYTES   ((size_t)1 << 20)
 #define LIMIT_S 60
+/* So long it is waited for a call that should wait for us. */
+#define PAUSE_S 1
 
 static CUcontext context;
 
@@ -71,6 +79,91 @@ static void within(bool reset)
 	printf("anew: %d\n", (int)cuMemsetD8(p, 1, BYTES));
 }
 
+/* ---- beside another thread ------------------------------------------------------------ */
+
+static void *(*alloc)(ssize_t, int, void *);
+static sem_t go, released;
+static enum { BEFORE, IN_RELEASE, AFTER } at;
+static __thread bool watched;
+
+/* The watched thread, in whose calls the other one makes its own. */
+static void release_beside(const char *function)
+{
+	struct timespec until;
+
+	if (!watched)
+		return;
+	if (at == BEFORE && strstr(function, "PrimaryCtxRelease")) {
+		sem_post(&go);
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_sec += PAUSE_S;
+		at = sem_timedwait(&released, &until) ? IN_RELEASE : AFTER;
+	} else if (at == IN_RELEASE) {
+		at = AFTER;
+		sem_wait(&released);
+	}
+}
+
+static void *release(void *arg)
+{
+	sem_wait(&go);
+	printf("release: %d\n", (int)cuDevicePrimaryCtxRelease(0));
+	sem_post(&released);
+	return arg;
+}
+
+/* The context is there, but nothing of it is known. */
+static void *allocate(void *arg)
+{
+	CUdeviceptr p;
+
+	must(cuCtxSetCurrent(context));
+	watched = true;
+	cuMemAlloc(&p, BYTES);
+	return arg;
+}
+
+static void *allocate_by_door(void *arg)
+{
+	watched = true;
+	alloc(BYTES, 0, NULL);
+	return arg;
+}
+
+static void beside(bool door)
+{
+	CUdeviceptr managed, p;
+	pthread_t threads[2];
+
+	alarm(LIMIT_S);
+	sem_init(&go, 0, 0);
+	sem_init(&released, 0, 0);
+	*(void **)&alloc = dlsym(RTLD_DEFAULT, "gpupool_torch_alloc");
+	if (door && !alloc)
+		exit(77);
+	if (door) {
+		must(cuMemAlloc(&p, BYTES)); /* it is known then */
+	} else { /* whether it is there still is to be asked then */
+		must(cuDevicePrimaryCtxRetain(&context, 0));
+		must(cuDevicePrimaryCtxRelease(0));
+	}
+	must(cuMemAllocManaged(&managed, 3 * BYTES, CU_MEM_ATTACH_GLOBAL));
+	must(cuCtxSetCurrent(NULL));
+	on_call(release_beside);
+	pthread_create(&threads[0], NULL, release, NULL);
+	pthread_create(&threads[1], NULL, door ? allocate_by_door : allocate,
+		       NULL);
+	pthread_join(threads[1], NULL);
+	printf("beside: %d\n", at == AFTER);
+	sem_post(&go); /* in the plain program it has not come yet */
+	pthread_join(threads[0], NULL);
+	on_call(NULL);
+	must(cuDevicePrimaryCtxRetain(&context, 0));
+	must(cuCtxSetCurrent(context));
+	printf("managed: %d\n", (int)cuMemAllocManaged(&managed, 3 * BYTES,
+						       CU_MEM_ATTACH_GLOBAL));
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 3)
@@ -78,6 +171,9 @@ int main(int argc, char **argv)
 	must(cuInit(0));
 	must(cuDevicePrimaryCtxRetain(&context, 0));
 	must(cuCtxSetCurrent(context));
-	within(!strcmp(argv[2], "reset"));
+	if (!strcmp(argv[1], "within"))
+		within(!strcmp(argv[2], "reset"));
+	else
+		beside(!strcmp(argv[2], "door"));
 	return 0;
 }
