@@ -67,6 +67,8 @@ static void fill(int card, int other, char *host)
 	if (card >= 0) {
 		on(card);
 		MUST(cuMemcpyHtoD(at[card], pattern, BYTES));
+		/* The last of pageable memory may be on its way yet. */
+		MUST(cuCtxSynchronize());
 	} else {
 		memcpy(host, pattern, BYTES);
 	}
@@ -139,6 +141,7 @@ static void lines(int from, int to, int by)
 		fill(from, to, NULL);
 		on(by);
 		rc = ((line_fn *)entry(waiting[i]))(at[to], at[from], BYTES);
+		MUST(cuCtxSynchronize()); /* none of these waits */
 		tell(waiting[i], from, to, by, rc, wrong_at_all(to, NULL));
 	}
 	for (int i = 0; i < 8; i++) {

@@ -71,7 +71,7 @@ void sim_ctx_close(struct sim_ctx *ctx)
 		sim_handle_remove(stream);
 		sim_stream_drop(stream);
 	}
-	ctx->legacy = ctx->sweeper = ctx->gatekeeper = NULL;
+	ctx->legacy = ctx->sweeper = ctx->gatekeeper = ctx->visits = NULL;
 	if (ctx->held)
 		sim_op_unref(ctx->held);
 	ctx->held = NULL;

@@ -53,20 +53,35 @@ static CUresult decide_wait(struct sim_stream *stream, struct sim_work *work,
 	return CUDA_SUCCESS;
 }
 
+/* A set is work of the stream's card, whose memory or peer it must be. A copy
+ * that names no contexts has the access of the current one, whatever its stream
+ * (both measured, driver 580). */
+static bool may_set(const struct sim_ctx *ctx, const struct sim_box *box)
+{
+	const struct sim_region *region = sim_region_at(box->va);
+
+	if (sim_is_pageable(box->va))
+		return false;
+	return !region || region->kind == SIM_RESERVED ||
+	       !sim_is_device_va(box->va) || region->device == ctx->device ||
+	       ctx->peers >> region->device->ordinal & 1;
+}
+
 /* Is all it touches there to be touched? locked. */
 static bool sound(struct sim_ctx *ctx, const struct sim_work *work)
 {
-	if (!in_reach(work->dst_ctx ? work->dst_ctx : ctx, &work->dst, true))
-		return false;
 	if (work->kind == SIM_W_SET)
-		return !sim_is_pageable(work->dst.va);
-	return in_reach(work->src_ctx ? work->src_ctx : ctx, &work->src, false);
+		return in_reach(ctx, &work->dst, true) &&
+		       may_set(ctx, &work->dst);
+	return in_reach(work->dst_ctx, &work->dst, true) &&
+	       in_reach(work->src_ctx, &work->src, false);
 }
 
 static CUresult transfer(CUstream hstream, struct sim_work *work, bool sync)
 {
 	struct sim_stream *stream = sim_stream_of(hstream);
 	struct sim_op *op = NULL;
+	struct sim_visit visit;
 	bool wait;
 	CUresult err;
 
@@ -79,14 +94,24 @@ static CUresult transfer(CUstream hstream, struct sim_work *work, bool sync)
 	}
 	if (!sim_box_extent(&work->dst))
 		return CUDA_SUCCESS;
+	if (!work->dst_ctx)
+		work->dst_ctx = sim_current();
+	if (!work->src_ctx)
+		work->src_ctx = sim_current();
 	if (!sound(stream->ctx, work))
 		return CUDA_ERROR_INVALID_VALUE;
-	err = decide_wait(stream, work, sync, &wait);
+	err = sim_visit_begin(stream, work, &visit);
+	if (!err)
+		err = decide_wait(stream, work, sync, &wait);
 	if (err)
 		return err;
 	work->us = sim.settings.copy_us;
-	err = sim_submit(stream, work, wait ? &op : NULL);
-	if (op) {
+	err = sim_submit(stream, work, wait || visit.n ? &op : NULL);
+	if (op && !err)
+		err = sim_visit_end(stream, op, &visit);
+	if (op && !wait) {
+		sim_op_unref(op);
+	} else if (op) {
 		sim_op_wait(op);
 		/* Else the process ends, and nothing was copied. */
 		err = op->state == SIM_DONE ? stream->ctx->sticky
@@ -176,6 +201,7 @@ static CUresult peer(CUdeviceptr dst, CUcontext dctx, CUdeviceptr src,
 		.src = sim_box_line(src, n),
 		.dst_ctx = (struct sim_ctx *)(void *)dctx,
 		.src_ctx = (struct sim_ctx *)(void *)sctx,
+		.named = true,
 	};
 	CUresult err;
 

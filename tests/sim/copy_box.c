@@ -47,6 +47,7 @@ static CUresult copy_box(const CUDA_MEMCPY3D_PEER *c, CUstream stream,
 		.kind = SIM_W_COPY,
 		.dst_ctx = (struct sim_ctx *)(void *)c->dstContext,
 		.src_ctx = (struct sim_ctx *)(void *)c->srcContext,
+		.named = c->dstContext || c->srcContext,
 	};
 	bool good;
 

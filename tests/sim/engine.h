@@ -63,8 +63,23 @@ CUresult sim_submit(struct sim_stream *stream, struct sim_work *work,
 /* Queue it behind all the context has, with nothing behind it. */
 CUresult sim_submit_last(struct sim_ctx *ctx, struct sim_work *work,
 			 struct sim_op **op);
+/* Queue it in *stream, one of the context's that no program sees, which is made
+ * when it is wanted first. */
+CUresult sim_submit_hidden(struct sim_ctx *ctx, struct sim_stream **stream,
+			   struct sim_work *work, struct sim_op **op);
 /* All the context gets from now on comes after `op`. */
 CUresult sim_hold_behind(struct sim_ctx *ctx, struct sim_op *op);
+/* Around a copy in the stream. What it takes of its work is not to change
+ * meanwhile. visit.c. */
+struct sim_visit {
+	struct sim_ctx *at[2]; /* whose memory it reaches, none the stream's */
+	bool kept[2];          /* part of all that one has to do */
+	unsigned n;
+};
+CUresult sim_visit_begin(struct sim_stream *stream, const struct sim_work *work,
+			 struct sim_visit *visit);
+CUresult sim_visit_end(struct sim_stream *stream, struct sim_op *op,
+		       const struct sim_visit *visit);
 void sim_op_ref(struct sim_op *op);
 void sim_op_unref(struct sim_op *op);
 void sim_op_wait(struct sim_op *op);

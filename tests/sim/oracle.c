@@ -70,12 +70,17 @@ static uint32_t *keep(const struct sim_clock *clock)
 	return at;
 }
 
-/* All the context was given so far. */
+/* All the context was given so far, and what that is behind: of another one,
+ * copies that visit. */
 static void join_reached(struct sim_clock *to, const struct sim_ctx *ctx)
 {
-	for (unsigned i = 0; i < num_strands; i++)
-		if (strands[i]->ctx == ctx && strands[i]->last > to->at[i])
+	for (unsigned i = 0; i < num_strands; i++) {
+		if (strands[i]->ctx != ctx)
+			continue;
+		if (strands[i]->last > to->at[i])
 			to->at[i] = strands[i]->last;
+		join(to, &strands[i]->plain);
+	}
 }
 
 static struct sim_domain *domain_of(struct sim_ctx *ctx)
@@ -277,6 +282,21 @@ void sim_oracle_waited(struct sim_stream *stream, const struct sim_op *op,
 
 /* ---- the host ------------------------------------------------------------------------ */
 
+/* Would a free, in whichever context, have waited for that much of a strand? */
+static bool covered(unsigned strand, uint32_t number)
+{
+	struct sim_list *l;
+
+	for (l = sim.contexts.next; l != &sim.contexts; l = l->next) {
+		const struct sim_domain *domain =
+			sim_entry(l, struct sim_ctx, link)->domain;
+
+		if (domain && domain->may.at[strand] >= number)
+			return true;
+	}
+	return false;
+}
+
 /* A call that neither frees nor waits by itself may wait for what frees have
  * waited for anyway, no more. */
 static void may_wait(const struct sim_past *past, const uint32_t *order,
@@ -287,7 +307,7 @@ static void may_wait(const struct sim_past *past, const uint32_t *order,
 		return;
 	for (unsigned i = 0; i < width; i++)
 		if (order[i] > host.at[i] && strands[i]->ctx->domain &&
-		    order[i] > strands[i]->ctx->domain->may.at[i])
+		    !covered(i, order[i]))
 			sim_oracle_object(
 				sim_oracle_work(i, order[i]), past,
 				"the host waits, in a call that does not wait, "

@@ -99,6 +99,7 @@ struct sim_ctx {
 	struct sim_stream *sweeper; /* see sim_submit_last(); NULL: none yet */
 	struct sim_stream *gatekeeper; /* see sim_hold_behind(); the same */
 	struct sim_op *held;           /* all new work is behind it, or NULL */
+	struct sim_stream *visits; /* see visit.c; NULL: none yet */
 	struct sim_list streams;       /* all of it, the legacy one too */
 	struct sim_list regions;       /* freed with the context */
 	struct sim_list events, arrays, modules;

@@ -129,6 +129,15 @@ static struct sim_stream *hidden(struct sim_ctx *ctx,
 	return *stream;
 }
 
+CUresult sim_submit_hidden(struct sim_ctx *ctx, struct sim_stream **stream,
+			   struct sim_work *work, struct sim_op **op)
+{
+	if (hidden(ctx, stream))
+		return sim_submit(*stream, work, op);
+	sim_work_drop(work);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 CUresult sim_submit_last(struct sim_ctx *ctx, struct sim_work *work,
 			 struct sim_op **op)
 {
@@ -145,10 +154,8 @@ CUresult sim_hold_behind(struct sim_ctx *ctx, struct sim_op *op)
 	struct sim_op *held;
 	CUresult err;
 
-	if (!hidden(ctx, &ctx->gatekeeper))
-		return CUDA_ERROR_OUT_OF_MEMORY;
 	sim_op_ref(op);
-	err = sim_submit(ctx->gatekeeper, &wait, &held);
+	err = sim_submit_hidden(ctx, &ctx->gatekeeper, &wait, &held);
 	if (err)
 		return err;
 	/* Behind it in its stream are all that were asked for before. */

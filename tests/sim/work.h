@@ -51,7 +51,9 @@ struct sim_work {
 	bool program; /* of a mark or wait: the program asked for it */
 	struct sim_event *event; /* of a mark in a graph: what it records */
 	struct sim_box dst, src;
-	struct sim_ctx *dst_ctx, *src_ctx; /* of a peer copy, else NULL */
+	/* Of a copy: with whose access. NULL: the stream's. */
+	struct sim_ctx *dst_ctx, *src_ctx;
+	bool named; /* the program named them: a peer copy */
 	void *staging;  /* a copy's source, held until it is done */
 	uint64_t value; /* of a set, write or wait value */
 	unsigned bytes; /* of that value */
