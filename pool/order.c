@@ -57,6 +57,11 @@ void gp_order_host_sees_all(struct gp_order *order, bool all)
 	__atomic_store_n(&order->see_all, all, __ATOMIC_RELAXED);
 }
 
+void gp_order_lend(struct gp_order *order)
+{
+	__atomic_store_n(&order->lent, 1, __ATOMIC_RELAXED);
+}
+
 void gp_order_touch(struct gp_order *order)
 {
 	gp_lock(&order->lock);
@@ -131,7 +136,8 @@ static cold uint64_t show(struct gp_order *order)
 {
 	uint64_t waits = gp_order_show(order);
 
-	if (order->barrier == GP_BARRIER_ALWAYS || gp_order_sees_all(order)) {
+	if (order->barrier == GP_BARRIER_ALWAYS || gp_order_sees_all(order) ||
+	    __atomic_load_n(&order->lent, __ATOMIC_RELAXED)) {
 		gp_order_wait_all(order, &order->counters.wait_results);
 		waits++;
 	}
@@ -143,7 +149,8 @@ static inline bool must_show(const struct gp_order *order)
 	if (order->barrier != GP_BARRIER_AUTO)
 		return order->barrier == GP_BARRIER_ALWAYS;
 	return (__atomic_load_n(&order->num_host, __ATOMIC_RELAXED) |
-		__atomic_load_n(&order->see_all, __ATOMIC_RELAXED)) != 0;
+		__atomic_load_n(&order->see_all, __ATOMIC_RELAXED) |
+		__atomic_load_n(&order->lent, __ATOMIC_RELAXED)) != 0;
 }
 
 /* A full fence, behind an atomic read-modify-write: where that is one already,
@@ -329,15 +336,15 @@ bool gp_order_mark_alone(struct gp_order *order, struct gp_part *parts)
 
 /* ---- joins ------------------------------------------------------------------------ */
 
-/* The stream waits for what the mark has of other streams. */
-static int wait_for(struct gp_order *order, const struct gp_stream *stream,
-		    const struct gp_mark *mark)
+int gp_order_wait_for(struct gp_order *order, const struct gp_stream *stream,
+		      const struct gp_mark *mark)
 {
-	const struct gp_driver *driver = order->driver;
+	const struct gp_driver *driver = stream->order->driver;
 	const struct gp_event *last = NULL;
 
 	for (const struct gp_part *p = mark->parts; p; p = p->next) {
-		if (p->event == last || p->serial == stream->serial)
+		if (p->event == last ||
+		    (stream->order == order && p->serial == stream->serial))
 			continue;
 		last = p->event;
 		if (driver->streams->wait(driver->dev, stream->key,
@@ -375,7 +382,7 @@ int gp_order_follow_newest(struct gp_order *order, struct gp_stream *stream)
 	if (__atomic_load_n(&order->done, __ATOMIC_ACQUIRE) < made) {
 		rc = gp_order_mark_from(order, made, &mark);
 		if (!rc && mark)
-			rc = wait_for(order, stream, mark);
+			rc = gp_order_wait_for(order, stream, mark);
 	}
 	if (!rc)
 		__atomic_store_n(&stream->joined, made, __ATOMIC_RELEASE);
@@ -400,7 +407,7 @@ static int join(struct gp_order *order, const struct gp_stream *stream,
 		if (!GP_HOLDS(JOIN_ENOUGH) && order->marks.count)
 			mark = gp_marks_at(&order->marks, 0);
 		if (mark && GP_HOLDS(JOIN_WAITS)) {
-			rc = wait_for(order, stream, mark);
+			rc = gp_order_wait_for(order, stream, mark);
 			if (rc)
 				return rc;
 		}

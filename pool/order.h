@@ -50,6 +50,7 @@ struct gp_order {
 	 * result is lost. */
 	uint32_t num_host;
 	uint32_t see_all; /* the host may look at anything */
+	uint32_t lent;    /* other contexts reach the memory; set once */
 
 	/* Constant after gp_order_init(). */
 	const struct gp_driver *driver __attribute__((aligned(64)));
@@ -104,6 +105,10 @@ static inline bool gp_order_sees_all(const struct gp_order *order)
 {
 	return __atomic_load_n(&order->see_all, __ATOMIC_RELAXED) != 0;
 }
+
+/* [20] From now on work of other contexts, which this order does not see, may
+ * reach the memory: a free of the full kind waits on the host. Any thread. */
+void gp_order_lend(struct gp_order *order);
 
 /* ---- blocks ------------------------------------------------------------------ */
 
@@ -305,6 +310,14 @@ void gp_order_proven(struct gp_proof *proof);
  * submissions had returned; `serial` is the stream's, as it was then. */
 void gp_order_proven_slot(struct gp_order *order, struct gp_slot *slot,
 			  uint64_t serial, uint64_t finished);
+
+/* [20] Around work in a stream of another context that is known to reach memory
+ * of this one; within the slot's submission, on its thread. NULL: one that is
+ * not followed; frees wait on the host then, from now on. `covered`: frees here
+ * cover it. `shows`: the host may see something of it. */
+void gp_order_visit_begin(struct gp_order *order, struct gp_slot *by);
+void gp_order_visit_end(struct gp_order *order, struct gp_slot *by,
+			bool covered, bool shows);
 
 /* Something is about to be ordered that is no submission to one stream: what is
  * pending is marked first. */

@@ -38,6 +38,15 @@ int gp_order_mark(struct gp_order *order);
 int gp_order_join(struct gp_order *order, struct gp_stream *stream,
 		  uint64_t *joined);
 
+/* The stream, of whichever context, waits for what the mark has of other
+ * streams. Under the lock. */
+int gp_order_wait_for(struct gp_order *order, const struct gp_stream *stream,
+		      const struct gp_mark *mark);
+
+/* [13] The anchor waits for an event, of whichever context, that something of
+ * this one's work is behind. Under the lock. */
+int gp_order_hold(struct gp_order *order, const struct gp_event *event);
+
 /* What could not be ordered on the device is waited for on the host. No lock
  * is held. */
 void gp_order_wait_instead(struct gp_order *order);

@@ -89,27 +89,35 @@ struct gp_slot *gp_order_own_slot(struct gp_order *order, struct gp_slot **slot)
 	return *slot;
 }
 
-/* [13] The anchor waits for all that the stream `key` has. */
-static int hold(struct gp_order *order, uint64_t key)
+int gp_order_hold(struct gp_order *order, const struct gp_event *event)
 {
 	const struct gp_driver *driver = order->driver;
 	struct gp_slot *to = gp_order_own_slot(order, &order->anchor);
-	struct gp_event *event;
 	int rc;
 
 	if (!to)
 		return -EIO;
-	event = gp_order_record(order, key);
-	if (!event)
-		return -EIO;
 	/* Before what it stands for leaves A. */
 	__atomic_store_n(&to->started, to->started + 1, __ATOMIC_RELEASE);
 	rc = driver->streams->wait(driver->dev, to->stream->key, event->id);
+	__atomic_store_n(&to->finished, to->finished + 1, __ATOMIC_RELEASE);
+	gp_order_count(&order->counters.stream_waits);
+	return rc;
+}
+
+/* [13] The anchor waits for all that the stream `key` has. */
+static int hold(struct gp_order *order, uint64_t key)
+{
+	const struct gp_driver *driver = order->driver;
+	struct gp_event *event = gp_order_record(order, key);
+	int rc;
+
+	if (!event)
+		return -EIO;
+	rc = gp_order_hold(order, event);
 	if (rc) /* wait for it here, then */
 		rc = driver->streams->event_sync(driver->dev, event->id);
-	__atomic_store_n(&to->finished, to->finished + 1, __ATOMIC_RELEASE);
 	gp_event_put(&order->marks, event);
-	gp_order_count(&order->counters.stream_waits);
 	return rc;
 }
 

@@ -111,8 +111,7 @@ static void give_pool(struct gp_context *context)
 			context->cuda.device, strerror(-rc));
 		return;
 	}
-	if (config.expandable_segments && context->cuda.driver.has_vmm)
-		gp_across_pool_made(context->cuda.device);
+	gp_across_pool_made();
 	/* While there is memory to be had. */
 	if (gp_order_is(gp_pool_order(context->pool), GP_ORDER_SYNC))
 		gp_cuda_keep_spare(&context->cuda);

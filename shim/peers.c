@@ -5,6 +5,7 @@
  */
 #include <pthread.h>
 
+#include "pool/order.h"
 #include "pool/pool.h"
 #include "shim/context.h"
 #include "shim/hooks.h"
@@ -72,6 +73,8 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
 	if (rc != CUDA_SUCCESS)
 		return rc;
 	context = concerned(peer, &device);
+	if (context && context->pool)
+		gp_order_lend(gp_pool_order(context->pool));
 	if (!context || !count(&context->cuda, device, true) ||
 	    !regrant(context))
 		return rc;

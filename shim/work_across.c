@@ -15,75 +15,53 @@
 
 bool gp_across_on;
 
-void gp_across_pool_made(CUdevice device)
+void gp_across_pool_made(void)
 {
-	static int first = -1; /* the device of the first pool; atomic */
-	int none = -1;
+	static unsigned pools; /* atomic */
 
-	if (!__atomic_compare_exchange_n(&first, &none, device, false,
-					 __ATOMIC_RELAXED, __ATOMIC_RELAXED) &&
-	    none != device)
+	if (__atomic_fetch_add(&pools, 1, __ATOMIC_RELAXED))
 		__atomic_store_n(&gp_across_on, true, __ATOMIC_RELAXED);
 }
 
 /* ---- is it one? ------------------------------------------------------------- */
 
-/* The device whose access counts: that of the stream. -1: not known. */
-static CUdevice copying_device(enum gp_work_id id, CUstream stream)
-{
-	CUstream named = stream ? stream : gp_work_rows[id].default_stream;
-	const struct gp_slot *slot = gp_follow_slot(named);
-	CUcontext handle = NULL;
-	const struct gp_context *context;
-	CUdevice device;
-
-	if (slot)
-		return (CUdevice)slot->stream->order->driver->device;
-	/* A stream that captures is not to be asked. */
-	if (stream && stream != CU_STREAM_LEGACY &&
-	    stream != CU_STREAM_PER_THREAD && !gp_capture_any() &&
-	    gp_real()->cuStreamGetCtx(stream, &handle) == CUDA_SUCCESS) {
-		context = gp_context_known(handle);
-		if (context)
-			return context->cuda.device;
-	}
-	return gp_real()->cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
-}
-
-static bool reaches(CUdevice device, const struct gp_pool *pool)
-{
-	const struct gp_context *context;
-
-	if (!pool || gp_pool_device(pool) == (uint32_t)device)
-		return true;
-	context = gp_context_of_pool(pool);
-	return !context ||
-	       (device < GP_MAX_PEERS &&
-		__atomic_load_n(&context->cuda.peers, __ATOMIC_ACQUIRE) >>
-				device &
-			1);
-}
-
-/* The pool of an address that is virtual memory of ours. */
-static const struct gp_pool *pool_at(CUdeviceptr at)
+static struct gp_pool *pool_at(CUdeviceptr at)
 {
 	return gp_registry_near(at) ? gp_pool_of(at) : NULL;
+}
+
+static CUstream named(enum gp_work_id id, CUstream stream)
+{
+	return stream ? stream : gp_work_rows[id].default_stream;
+}
+
+/* Is the pool that of another context than the current one, or than the
+ * stream's? */
+static bool is_elsewhere(struct gp_pool *pool, const struct gp_context *context,
+			 const struct gp_slot *slot)
+{
+	return pool && (pool != context->pool ||
+			(slot && gp_pool_order(pool) != slot->stream->order));
 }
 
 bool gp_across_look(enum gp_work_id id, CUdeviceptr dst, CUdeviceptr src,
 		    CUstream stream)
 {
-	const struct gp_pool *to = pool_at(dst), *from = pool_at(src);
-	CUdevice device;
+	struct gp_pool *to = pool_at(dst), *from = pool_at(src);
+	const struct gp_context *context;
+	const struct gp_slot *slot;
 
 	if ((!to && !from) || !gp_running())
 		return false;
-	device = copying_device(id, stream);
-	if (device < 0 || (reaches(device, to) && reaches(device, from)))
+	context = gp_context_current();
+	if (!context)
+		return false;
+	slot = gp_follow_slot(named(id, stream));
+	if (!is_elsewhere(to, context, slot) &&
+	    !is_elsewhere(from, context, slot))
 		return false;
 	/* A capture takes no copies between peers, and would end. */
-	return !gp_capture_of(stream ? stream
-				     : gp_work_rows[id].default_stream);
+	return !gp_capture_of(named(id, stream));
 }
 
 static bool has_address(CUmemorytype type)
@@ -147,6 +125,102 @@ static struct side side_of(CUdeviceptr at)
 	    !side.context)
 		real->cuCtxGetCurrent(&side.context);
 	return side;
+}
+
+/* A side with the context that the program named. */
+static struct side side_in(CUcontext context)
+{
+	return (struct side){.type = CU_MEMORYTYPE_DEVICE, .context = context};
+}
+
+/* ---- whose work it is ---------------------------------------------------------- */
+
+static struct gp_order *order_of(struct side side)
+{
+	const struct gp_context *context =
+		side.type == CU_MEMORYTYPE_DEVICE && side.context
+			? gp_context_known(side.context)
+			: NULL;
+
+	return context && context->pool ? gp_pool_order(context->pool) : NULL;
+}
+
+/* Is the memory of that context within reach of the device? */
+static bool reaches(uint32_t device, CUcontext other)
+{
+	const struct gp_context *context = gp_context_known(other);
+
+	if (!context || device >= GP_MAX_PEERS)
+		return false;
+	return (uint32_t)context->cuda.device == device ||
+	       __atomic_load_n(&context->cuda.peers, __ATOMIC_ACQUIRE) >>
+			       device &
+		       1;
+}
+
+struct crossing {
+	enum gp_work_id id;
+	struct gp_work work; /* of one that is no mere submission */
+	struct gp_slot *slot;
+	struct gp_order *at[2]; /* whose memory it reaches, but the stream's */
+	bool covered[2];
+	unsigned n;
+};
+
+static void visit(struct crossing *c, struct gp_order *order, bool covered)
+{
+	if (!order || (c->slot && order == c->slot->stream->order) ||
+	    (c->n && order == c->at[0]))
+		return;
+	c->at[c->n] = order;
+	c->covered[c->n++] = covered;
+	gp_order_visit_begin(order, c->slot);
+}
+
+/* Whether the driver's free of the destination would wait for it: not where the
+ * stream's device writes to a peer, or to itself. */
+static bool is_kept(const struct crossing *c, struct side to, struct side from)
+{
+	const struct gp_order *home = c->slot ? c->slot->stream->order : NULL;
+
+	return !home || order_of(from) != home ||
+	       c->slot->stream->key == GP_STREAM_LEGACY ||
+	       !reaches(home->driver->device, to.context);
+}
+
+static void begin(struct crossing *c, enum gp_work_id id, CUstream stream,
+		  struct side to, struct side from)
+{
+	const struct gp_work_row *row = &gp_work_rows[id];
+
+	c->id = id;
+	c->n = 0;
+	if (row->class == GP_WORK_SUBMIT) {
+		c->slot = gp_work_submit(stream, row->default_stream);
+	} else {
+		gp_work_begin(&c->work, id, stream, NULL, NULL);
+		c->slot = c->work.on ? c->work.slot : NULL;
+	}
+	if (!gp_running() || gp_capture_of(named(id, stream)))
+		return;
+	visit(c, order_of(from), true);
+	visit(c, order_of(to), is_kept(c, to, from));
+}
+
+static void end(struct crossing *c, CUresult rc)
+{
+	const struct gp_work_row *row = &gp_work_rows[c->id];
+	bool shows = row->flags & GP_WORK_HOST && rc == CUDA_SUCCESS;
+
+	while (c->n--)
+		gp_order_visit_end(c->at[c->n], c->slot, c->covered[c->n],
+				   shows);
+	if (row->class != GP_WORK_SUBMIT)
+		gp_work_end(&c->work, rc);
+	else if (row->flags & GP_WORK_HOST)
+		gp_work_shown(c->slot, rc);
+	else
+		gp_work_submitted(c->slot, rc);
 }
 
 /* ---- the copy --------------------------------------------------------------- */
@@ -223,58 +297,99 @@ static CUresult put_rows(enum gp_work_id id, CUdeviceptr dst, struct side to,
 	return rc;
 }
 
-static CUresult put(enum gp_work_id id, CUdeviceptr dst, CUdeviceptr src,
-		    size_t bytes, CUstream stream)
+static CUresult put(enum gp_work_id id, CUdeviceptr dst, struct side to,
+		    CUdeviceptr src, struct side from, size_t bytes,
+		    CUstream stream)
 {
-	struct side to = side_of(dst), from = side_of(src);
-
 	if (to.type == CU_MEMORYTYPE_HOST || from.type == CU_MEMORYTYPE_HOST)
 		return put_rows(id, dst, to, src, from, bytes, stream);
 	return put_line(id, dst, to.context, src, from.context, bytes, stream);
 }
 
+static CUresult copy_line(enum gp_work_id id, CUdeviceptr dst, struct side to,
+			  CUdeviceptr src, struct side from, size_t bytes,
+			  CUstream stream)
+{
+	struct crossing c;
+	CUresult rc;
+
+	begin(&c, id, stream, to, from);
+	rc = put(id, dst, to, src, from, bytes, stream);
+	if (gp_room_made(rc))
+		rc = put(id, dst, to, src, from, bytes, stream);
+	end(&c, rc);
+	return rc;
+}
+
 CUresult gp_copy_across(enum gp_work_id id, CUdeviceptr dst, CUdeviceptr src,
 			size_t bytes, CUstream stream)
 {
-	struct gp_work work;
+	return copy_line(id, dst, side_of(dst), src, side_of(src), bytes,
+			 stream);
+}
+
+CUresult gp_copy_peer(enum gp_work_id id, CUdeviceptr dst, CUcontext to,
+		      CUdeviceptr src, CUcontext from, size_t bytes,
+		      CUstream stream)
+{
+	return copy_line(id, dst, side_in(to), src, side_in(from), bytes,
+			 stream);
+}
+
+static CUresult copy_box(enum gp_work_id id, const CUDA_MEMCPY3D_PEER *box,
+			 struct side to, struct side from, CUstream stream)
+{
+	struct crossing c;
 	CUresult rc;
 
-	gp_work_begin(&work, id, stream, NULL, NULL);
-	rc = put(id, dst, src, bytes, stream);
+	begin(&c, id, stream, to, from);
+	rc = put_box(id, box, stream);
 	if (gp_room_made(rc))
-		rc = put(id, dst, src, bytes, stream);
-	gp_work_end(&work, rc);
+		rc = put_box(id, box, stream);
+	end(&c, rc);
 	return rc;
 }
 
 /* Addresses get the type and the context that the driver wants to be told. */
-static CUresult copy_box(enum gp_work_id id, CUDA_MEMCPY3D_PEER *box,
-			 CUstream stream)
+static CUresult copy_told_box(enum gp_work_id id, CUDA_MEMCPY3D_PEER *box,
+			      CUstream stream)
 {
-	struct gp_work work;
-	struct side side;
-	CUresult rc;
+	struct side to = {.type = CU_MEMORYTYPE_HOST}, from = to;
 
 	if (has_address(box->srcMemoryType)) {
-		side = side_of(box->srcDevice);
-		box->srcMemoryType = side.type;
-		box->srcContext = side.context;
-		if (side.type == CU_MEMORYTYPE_HOST)
+		from = side_of(box->srcDevice);
+		box->srcMemoryType = from.type;
+		box->srcContext = from.context;
+		if (from.type == CU_MEMORYTYPE_HOST)
 			box->srcHost = (const void *)(uintptr_t)box->srcDevice;
 	}
 	if (has_address(box->dstMemoryType)) {
-		side = side_of(box->dstDevice);
-		box->dstMemoryType = side.type;
-		box->dstContext = side.context;
-		if (side.type == CU_MEMORYTYPE_HOST)
+		to = side_of(box->dstDevice);
+		box->dstMemoryType = to.type;
+		box->dstContext = to.context;
+		if (to.type == CU_MEMORYTYPE_HOST)
 			box->dstHost = (void *)(uintptr_t)box->dstDevice;
 	}
-	gp_work_begin(&work, id, stream, NULL, NULL);
-	rc = put_box(id, box, stream);
-	if (gp_room_made(rc))
-		rc = put_box(id, box, stream);
-	gp_work_end(&work, rc);
-	return rc;
+	return copy_box(id, box, to, from, stream);
+}
+
+static struct side side_of_box(CUmemorytype type, CUcontext context)
+{
+	return type == CU_MEMORYTYPE_HOST
+		       ? (struct side){.type = CU_MEMORYTYPE_HOST}
+		       : side_in(context);
+}
+
+CUresult gp_copy_3d_peer(enum gp_work_id id, const CUDA_MEMCPY3D_PEER *box,
+			 CUstream stream)
+{
+	struct side none = {.type = CU_MEMORYTYPE_HOST};
+
+	if (!box)
+		return copy_box(id, box, none, none, stream);
+	return copy_box(
+		id, box, side_of_box(box->dstMemoryType, box->dstContext),
+		side_of_box(box->srcMemoryType, box->srcContext), stream);
 }
 
 /* The fields of either structure that mean the same. */
@@ -293,7 +408,7 @@ CUresult gp_copy_across_2d(enum gp_work_id id, const CUDA_MEMCPY2D *c,
 {
 	CUDA_MEMCPY3D_PEER box = {COMMON(c), .Depth = 1};
 
-	return copy_box(id, &box, stream);
+	return copy_told_box(id, &box, stream);
 }
 
 CUresult gp_copy_across_3d(enum gp_work_id id, const CUDA_MEMCPY3D *c,
@@ -310,5 +425,5 @@ CUresult gp_copy_across_3d(enum gp_work_id id, const CUDA_MEMCPY3D *c,
 		.Depth = c->Depth,
 	};
 
-	return copy_box(id, &box, stream);
+	return copy_told_box(id, &box, stream);
 }

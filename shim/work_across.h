@@ -1,10 +1,16 @@
 /*
- * Copies between cards by addresses alone. The driver makes them of plain
- * memory whether or not the cards are peers; of virtual memory it refuses them
- * where the device that copies has no access (measured, driver 580). What it
- * does take is the same copy with both contexts named, so that is what it gets.
+ * Copies that reach memory of another context than the current one, or than
+ * their stream's, be it on another card or on the same.
  *
- * A process whose pools are all on one device never gets here.
+ * Of plain memory the driver knows whose it is: it makes such copies whether or
+ * not the cards are peers, those in the default stream in order with that of
+ * the other context, and the other's free waits for them. Virtual memory it
+ * refuses where the current device has no access, and where it has, it gives no
+ * such order (measured, driver 580; tests/programs/drv_visits.c tells it all). A
+ * copy with both contexts named is to it what one of plain memory is; so that
+ * is what it gets. And the pools of both are told of the work: ORDER.md, [20].
+ *
+ * A process with one pool never gets here.
  */
 #ifndef GP_SHIM_WORK_ACROSS_H
 #define GP_SHIM_WORK_ACROSS_H
@@ -14,12 +20,12 @@
 
 #include "shim/work.h"
 
-/* There are pools of virtual memory on more than one device. Synchronization:
- * atomic, relaxed; never false again. */
+/* There was more than one pool. Synchronization: atomic, relaxed; never false
+ * again. */
 extern bool gp_across_on;
 
-/* A pool of virtual memory was made on `device`. Thread-safe. */
-void gp_across_pool_made(CUdevice device);
+/* A pool was made. Thread-safe. */
+void gp_across_pool_made(void);
 
 /* Out of line. */
 bool gp_across_look(enum gp_work_id id, CUdeviceptr dst, CUdeviceptr src,
@@ -35,9 +41,8 @@ static inline bool gp_across_may_be(void)
 		__atomic_load_n(&gp_across_on, __ATOMIC_RELAXED), 0);
 }
 
-/* Is one side of the copy in the pool of a device to whose memory the one that
- * copies has no access? `stream` as the program gave it, NULL where the entry
- * point has none. Any thread. */
+/* Is one side of the copy in the pool of another context? `stream` as the
+ * program gave it, NULL where the entry point has none. Any thread. */
 static inline bool gp_goes_across(enum gp_work_id id, CUdeviceptr dst,
 				  CUdeviceptr src, CUstream stream)
 {
@@ -64,6 +69,13 @@ CUresult gp_copy_across_2d(enum gp_work_id id, const CUDA_MEMCPY2D *copy,
 			   CUstream stream);
 CUresult gp_copy_across_3d(enum gp_work_id id, const CUDA_MEMCPY3D *copy,
 			   CUstream stream);
+
+/* The program names the contexts itself. */
+CUresult gp_copy_peer(enum gp_work_id id, CUdeviceptr dst, CUcontext to,
+		      CUdeviceptr src, CUcontext from, size_t bytes,
+		      CUstream stream);
+CUresult gp_copy_3d_peer(enum gp_work_id id, const CUDA_MEMCPY3D_PEER *box,
+			 CUstream stream);
 
 /* Host addresses come as they are. */
 static inline CUdeviceptr gp_address(const void *host)

@@ -1115,6 +1115,8 @@ CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy)
 
 	if (gp_past_3d_peer(pCopy))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_across_may_be())
+		return gp_copy_3d_peer(GP_WORK_ID_cuMemcpy3DPeer, pCopy, NULL);
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3DPeer, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy3DPeer(pCopy);
 	if (gp_room_made(rc))
@@ -1130,6 +1132,9 @@ CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)
 
 	if (gp_past_3d_peer(pCopy))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_across_may_be())
+		return gp_copy_3d_peer(GP_WORK_ID_cuMemcpy3DPeerAsync, pCopy,
+				       hStream);
 	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpy3DPeerAsync(pCopy, hStream);
 	if (gp_room_made(rc))
@@ -1146,6 +1151,9 @@ CUresult cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER *pCopy,
 
 	if (gp_past_3d_peer(pCopy))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_across_may_be())
+		return gp_copy_3d_peer(GP_WORK_ID_cuMemcpy3DPeerAsync_ptsz,
+				       pCopy, hStream);
 	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemcpy3DPeerAsync_ptsz(pCopy, hStream);
 	if (gp_room_made(rc))
@@ -1161,6 +1169,9 @@ CUresult cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER *pCopy)
 
 	if (gp_past_3d_peer(pCopy))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_across_may_be())
+		return gp_copy_3d_peer(GP_WORK_ID_cuMemcpy3DPeer_ptds, pCopy,
+				       NULL);
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpy3DPeer_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpy3DPeer_ptds(pCopy);
 	if (gp_room_made(rc))
@@ -2058,6 +2069,10 @@ CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext,
 	if (gp_past_end(dstDevice, ByteCount) ||
 	    gp_past_end(srcDevice, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_across_may_be())
+		return gp_copy_peer(GP_WORK_ID_cuMemcpyPeer, dstDevice,
+				    dstContext, srcDevice, srcContext,
+				    ByteCount, NULL);
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyPeer, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyPeer(dstDevice, dstContext, srcDevice,
 				     srcContext, ByteCount);
@@ -2078,6 +2093,10 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext,
 	if (gp_past_end(dstDevice, ByteCount) ||
 	    gp_past_end(srcDevice, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_across_may_be())
+		return gp_copy_peer(GP_WORK_ID_cuMemcpyPeerAsync, dstDevice,
+				    dstContext, srcDevice, srcContext,
+				    ByteCount, hStream);
 	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
 	rc = gp_real()->cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice,
 					  srcContext, ByteCount, hStream);
@@ -2099,6 +2118,10 @@ CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr dstDevice, CUcontext dstContext,
 	if (gp_past_end(dstDevice, ByteCount) ||
 	    gp_past_end(srcDevice, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_across_may_be())
+		return gp_copy_peer(GP_WORK_ID_cuMemcpyPeerAsync_ptsz,
+				    dstDevice, dstContext, srcDevice,
+				    srcContext, ByteCount, hStream);
 	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
 	rc = gp_real()->cuMemcpyPeerAsync_ptsz(dstDevice, dstContext, srcDevice,
 					       srcContext, ByteCount, hStream);
@@ -2120,6 +2143,10 @@ CUresult cuMemcpyPeer_ptds(CUdeviceptr dstDevice, CUcontext dstContext,
 	if (gp_past_end(dstDevice, ByteCount) ||
 	    gp_past_end(srcDevice, ByteCount))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (gp_across_may_be())
+		return gp_copy_peer(GP_WORK_ID_cuMemcpyPeer_ptds, dstDevice,
+				    dstContext, srcDevice, srcContext,
+				    ByteCount, NULL);
 	gp_work_begin(&work, GP_WORK_ID_cuMemcpyPeer_ptds, NULL, NULL, NULL);
 	rc = gp_real()->cuMemcpyPeer_ptds(dstDevice, dstContext, srcDevice,
 					  srcContext, ByteCount);

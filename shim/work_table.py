@@ -288,6 +288,14 @@ class Row:
         return '', [p.name if p.type == 'CUdeviceptr' else
                     'gp_address(%s)' % p.name for p in sides], ['ByteCount']
 
+    def peer(self):
+        """For copies that name their contexts: (suffix, arguments) of the
+        function of work_across.h. None: no such copy."""
+        if not re.fullmatch(r'cuMemcpy(3D)?Peer(Async)?', base_of(self.name)):
+            return None
+        return ('_3d_peer' if '3D' in self.name else '_peer'), [
+            p.name for p in self.params if p.name != self.stream]
+
     def stream_expression(self):
         if not self.stream:
             return 'NULL'
@@ -399,6 +407,12 @@ def body(row):
                         [work] + sides + stream, '))', 16),
                    fill('\t\treturn gp_copy_across%s(' % kind,
                         [work] + sides + size + stream, ');', 24)]
+    if row.peer():
+        suffix, sides = row.peer()
+        before += ['\tif (gp_across_may_be())',
+                   fill('\t\treturn gp_copy%s(' % suffix,
+                        ['GP_WORK_ID_' + row.name] + sides +
+                        [row.stream_expression()], ');', 24)]
     if base_of(row.name) == 'cuLaunchKernelEx':
         begin += ('\n\tif (config && config->numAttrs)\n'
                   '\t\tgp_follow_launch(config, slot);')

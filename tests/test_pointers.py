@@ -1,5 +1,6 @@
 """What a program is told of its addresses is what it would be told without the
 preload."""
+import concurrent.futures
 import difflib
 import unittest
 
@@ -37,6 +38,26 @@ class Pointers(harness.CudaTest):
             lines = self.compare('drv_across', 160, sim=sim)
             self.assertEqual([line for line in lines if 'wrong' in line and
                               not line.endswith(' 0 wrong')], [])
+
+    def test_copies_that_visit(self):
+        """Copies that reach another context's memory come before and after
+        what they would with plain memory."""
+        def lines(conf, *args):
+            result = self.run_program(('drv_visits',) + args, conf=conf,
+                                      preload=bool(conf),
+                                      sim='memory:1GiB,devices:3')
+            self.assert_ok(result)
+            return result.out.decode().splitlines()
+
+        for args in (), ('same',):
+            with concurrent.futures.ThreadPoolExecutor(3) as pool:
+                plain, *ours = pool.map(lambda conf: lines(conf, *args),
+                                        ('',) + SETTINGS + (ASYNC,))
+            for conf, got in zip(SETTINGS + (ASYNC,), ours):
+                with self.subTest(args=args, conf=conf):
+                    self.assertEqual(plain, got)
+            self.assertGreater(len({line.split(': ')[1] for line in plain
+                                    if ': after ' in line}), 5)
 
     def test_rdma(self):
         """Pool memory is as capable as plain memory is; where no such handle

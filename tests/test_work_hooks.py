@@ -152,6 +152,20 @@ CUresult gp_copy_across_3d(enum gp_work_id id, const CUDA_MEMCPY3D *copy,
                            CUstream stream)
 { return make(id, (uintptr_t)copy, 0, 0, stream); }
 
+CUresult gp_copy_peer(enum gp_work_id id, CUdeviceptr dst, CUcontext to,
+                      CUdeviceptr src, CUcontext from, size_t bytes,
+                      CUstream stream)
+{
+    ask(id, dst, src, stream);
+    return make(id, dst, src, bytes + (uintptr_t)to + (uintptr_t)from, stream);
+}
+CUresult gp_copy_3d_peer(enum gp_work_id id, const CUDA_MEMCPY3D_PEER *copy,
+                         CUstream stream)
+{
+    ask(id, (uintptr_t)copy, 0, stream);
+    return make(id, (uintptr_t)copy, 0, 0, stream);
+}
+
 static void must(int good, const char *name, const char *what);
 
 /* A copy between cards is made as one, and nothing else is. */
@@ -352,6 +366,12 @@ def across(row, stream):
     if re.match(r'cuMemcpy(Async|_ptds|(DtoD|HtoD|DtoH)(Async)?_v2|$)',
                 row.name):
         return '1, %s, %s, %s, %s, %s' % (work, *names[:3], stream)
+    if re.match(r'cuMemcpyPeer', row.name):
+        return '1, %s, %s, %s, %s, %s' % (
+            work, names[0], names[2], ' + '.join(
+                '(uintptr_t)' + names[i] for i in (4, 1, 3)), stream)
+    if re.match(r'cuMemcpy3DPeer', row.name):
+        return '1, %s, %s, 0, 0, %s' % (work, names[0], stream)
     return '0, %s, 0, 0, 0, NULL' % work
 
 

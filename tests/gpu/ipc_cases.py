@@ -35,17 +35,17 @@ def same(case, plain, ours):
                 lines[:60])))
 
 
-def lines(context, case, name):
+def lines(context, case, name, *args):
     """The lines of a program that a plain run and a preloaded one both print;
     Failure where they differ."""
-    command = [program(context, name)]
-    plain = Run(command, machine.plain_env(), context.log(case, "plain"),
-                context.timeout)
+    command = [program(context, name), *args]
+    plain = Run(command, machine.plain_env(),
+                context.log(case, name + "-plain"), context.timeout)
     if plain.status == 77:
         raise Skip("%s finds too few cards" % name)
     plain.check("plain run")
     ours = Run(command, preloaded(context, case),
-               context.log(case, "preloaded"), context.timeout)
+               context.log(case, name + "-preloaded"), context.timeout)
     ours.check("preloaded run")
     same(case, plain.stdout.splitlines(), ours.stdout.splitlines())
     return plain.stdout.splitlines()
@@ -58,10 +58,19 @@ def pointers(context, case):
 
 
 def across(context, case):
-    """Copies between cards by addresses alone, without peer access and with."""
+    """Copies between cards, without peer access and with: their bytes by
+    addresses alone, and what they come before and after."""
     told = lines(context, case, "drv_across")
+    orders = lines(context, case, "drv_visits")
     return {"why": "%d lines equal, %d copies right" % (
-        len(told), sum(line.endswith(" 0 wrong") for line in told))}
+        len(told) + len(orders),
+        sum(line.endswith(" 0 wrong") for line in told))}
+
+
+def visits(context, case):
+    """Copies between two contexts of one card: what comes before and after."""
+    return {"why": "%d lines equal" % len(lines(context, case, "drv_visits",
+                                                "same"))}
 
 
 # ---- two processes ------------------------------------------------------------
@@ -179,7 +188,8 @@ def torch_share_uncached(context, case):
         machine.PROGRAMS, "share_program.py")], UNCACHED)
 
 
-CASES = [("pointers", pointers), ("across", across), ("ipc", ipc),
+CASES = [("pointers", pointers), ("visits", visits), ("across", across),
+         ("ipc", ipc),
          ("ipc-stranger", ipc_stranger),
          ("torch-share", torch_share),
          ("torch-share-uncached", torch_share_uncached)]
