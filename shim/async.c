@@ -41,21 +41,44 @@ struct gp_async_pool *gp_async_learn(CUmemoryPool handle, CUdevice device,
 	return pool;
 }
 
-void gp_async_created(CUmemoryPool handle, CUdevice device)
-{
-	gp_async_learn(handle, device, GP_PART_async);
-}
-
-struct gp_async_pool *gp_async_own(CUmemoryPool handle, CUdevice device)
-{
-	return gp_async_learn(handle, device, GP_PART_pool);
-}
-
 static void charge(struct gp_async_pool *pool, uint64_t bytes)
 {
 	gp_limit_adjust(pool->limit, pool->part, pool->charged, bytes);
 	pool->charged = bytes;
 	pool->version++;
+}
+
+/* It cannot be asked any more: the driver keeps what it has until nothing of it
+ * is in use. Under the lock. */
+static void dies(struct gp_async_pool *pool)
+{
+	pool->dying = true;
+	if (gp_async_is_over(pool))
+		charge(pool, 0);
+}
+
+/* One with the same handle is gone, whether that was told already or not. */
+static struct gp_async_pool *made(CUmemoryPool handle, CUdevice device,
+				  enum gp_limit_part part)
+{
+	struct gp_async_pool *before;
+
+	pthread_mutex_lock(&gp_async_lock);
+	before = find(handle);
+	if (before)
+		dies(before);
+	pthread_mutex_unlock(&gp_async_lock);
+	return gp_async_learn(handle, device, part);
+}
+
+void gp_async_created(CUmemoryPool handle, CUdevice device)
+{
+	made(handle, device, GP_PART_async);
+}
+
+struct gp_async_pool *gp_async_own(CUmemoryPool handle, CUdevice device)
+{
+	return made(handle, device, GP_PART_pool);
 }
 
 /* What the pool has without what nobody uses. False: it does not say. */
@@ -65,38 +88,48 @@ static bool ask_rest(const struct gp_async_pool *pool, uint64_t *bytes)
 	return gp_async_ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, bytes);
 }
 
-/* It cannot be asked any more: the driver keeps what it has until nothing of it
- * is in use. */
-struct gp_async_pool *gp_async_destroying(CUmemoryPool handle)
+void gp_async_destroys(struct gp_async_rest *rest, CUmemoryPool handle)
 {
-	struct gp_async_pool *pool;
-	bool used, told = false;
-	uint64_t rest;
+	bool used;
 
+	*rest = (struct gp_async_rest){0};
 	pthread_mutex_lock(&gp_async_lock);
-	pool = find(handle);
-	used = pool && pool->live;
+	rest->pool = find(handle);
+	used = rest->pool && rest->pool->live;
+	rest->version = rest->pool ? rest->pool->version : 0;
 	pthread_mutex_unlock(&gp_async_lock);
+	if (!rest->pool)
+		return;
 	if (used)
-		told = ask_rest(pool, &rest);
+		rest->told = ask_rest(rest->pool, &rest->bytes);
 	pthread_mutex_lock(&gp_async_lock);
-	if (pool) {
-		pool->dying = true;
-		if (!pool->live)
-			charge(pool, 0);
-		else if (told && !pool->takers)
-			charge(pool, rest);
-	}
+	rest->pool->leaving = true;
 	pthread_mutex_unlock(&gp_async_lock);
-	return pool;
+}
+
+/* An allocation that began before the end may have been made from it, and its
+ * memory is not in the answer, or not alone: then it counts as before. */
+void gp_async_destroyed(const struct gp_async_rest *rest)
+{
+	struct gp_async_pool *pool = rest->pool;
+
+	if (!pool)
+		return;
+	pthread_mutex_lock(&gp_async_lock);
+	dies(pool);
+	if (pool->live && !pool->takers && rest->told &&
+	    rest->version == pool->version)
+		charge(pool, rest->bytes);
+	pthread_mutex_unlock(&gp_async_lock);
 }
 
 /* What it has is found when it is next asked. */
-void gp_async_kept(struct gp_async_pool *pool)
+void gp_async_kept(const struct gp_async_rest *rest)
 {
+	if (!rest->pool)
+		return;
 	pthread_mutex_lock(&gp_async_lock);
-	if (pool)
-		pool->dying = false;
+	rest->pool->leaving = false;
 	pthread_mutex_unlock(&gp_async_lock);
 }
 
@@ -108,7 +141,7 @@ void gp_async_freed(const struct gp_foreign *entry)
 		return;
 	pthread_mutex_lock(&gp_async_lock);
 	pool->live -= entry->bytes;
-	if (pool->dying && !pool->live)
+	if (gp_async_is_over(pool))
 		charge(pool, 0);
 	pthread_mutex_unlock(&gp_async_lock);
 }
@@ -119,9 +152,13 @@ bool gp_async_ask(const struct gp_async_pool *pool, CUmemPool_attribute which,
 		  uint64_t *bytes)
 {
 	cuuint64_t value = 0;
+	bool leaves;
 
-	if (gp_real()->cuMemPoolGetAttribute(pool->handle, which, &value) !=
-	    CUDA_SUCCESS)
+	pthread_mutex_lock(&gp_async_lock);
+	leaves = pool->leaving || pool->dying;
+	pthread_mutex_unlock(&gp_async_lock);
+	if (leaves || gp_real()->cuMemPoolGetAttribute(pool->handle, which,
+						       &value) != CUDA_SUCCESS)
 		return false;
 	*bytes = value;
 	return true;
@@ -164,7 +201,8 @@ static struct gp_async_pool *next_of(CUdevice device,
 {
 	pthread_mutex_lock(&gp_async_lock);
 	pool = pool ? pool->next : pools;
-	while (pool && (pool->dying || (device >= 0 && pool->device != device)))
+	while (pool && (pool->leaving || pool->dying ||
+			(device >= 0 && pool->device != device)))
 		pool = pool->next;
 	pthread_mutex_unlock(&gp_async_lock);
 	return pool;
@@ -177,9 +215,9 @@ static void learn_current(CUdevice device)
 
 	if (gp_real()->cuDeviceGetDefaultMemPool(&handle, device) ==
 	    CUDA_SUCCESS)
-		gp_async_created(handle, device);
+		gp_async_learn(handle, device, GP_PART_async);
 	if (gp_real()->cuDeviceGetMemPool(&handle, device) == CUDA_SUCCESS)
-		gp_async_created(handle, device);
+		gp_async_learn(handle, device, GP_PART_async);
 }
 
 void gp_async_refresh(CUdevice device)

@@ -56,10 +56,20 @@ struct gp_async_pool *gp_async_own(CUmemoryPool pool, CUdevice device);
 void gp_async_look(struct gp_async_pool *pool);
 uint64_t gp_async_reserved(const struct gp_async_pool *pool);
 
-/* It will destroy one (before the call: the handle may come back at once); and
- * did not, after all. */
-struct gp_async_pool *gp_async_destroying(CUmemoryPool pool);
-void gp_async_kept(struct gp_async_pool *pool);
+/* One that is being destroyed. On the caller's stack. */
+struct gp_async_rest {
+	struct gp_async_pool *pool; /* NULL: not known */
+	bool told;
+	uint64_t bytes; /* what it said that it keeps */
+	uint64_t version;
+};
+
+/* Before the call that destroys one, the last time that it is asked; and after
+ * it: where it did, or did not. What others allocate from it meanwhile counts
+ * on. */
+void gp_async_destroys(struct gp_async_rest *rest, CUmemoryPool pool);
+void gp_async_destroyed(const struct gp_async_rest *rest);
+void gp_async_kept(const struct gp_async_rest *rest);
 
 /* Ask all pools of the device what they reserve now. */
 void gp_async_refresh(CUdevice device);

@@ -215,7 +215,9 @@ static bool settle(struct gp_async *async, bool kept)
 			pthread_mutex_unlock(&gp_async_lock);
 			continue;
 		}
-		if (!f.told) /* no better figure than our own */
+		/* No better figure than our own; what has the handle now may
+		 * be another one. */
+		if (!f.told || pool->dying)
 			f.used = f.reserved =
 				pool->charged + (kept ? async->grows : 0);
 		if (kept)
@@ -225,6 +227,8 @@ static bool settle(struct gp_async *async, bool kept)
 		pool->inflight -= async->span;
 		pool->growing -= async->grows;
 		pool->takers--;
+		if (gp_async_is_over(pool))
+			now = 0;
 		gp_limit_measured(limit, &charge, pool->charged, now);
 		pool->charged = now;
 		pool->version++;

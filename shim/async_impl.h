@@ -29,8 +29,15 @@ struct gp_async_pool {
 	uint64_t chunk;   /* it grows by multiples of this, as far as seen */
 	uint64_t version; /* see above */
 	unsigned takers;  /* allocations between begin and end */
+	bool leaving;     /* being destroyed: not to be asked any more */
 	bool dying;       /* destroyed; goes with its last allocation */
 };
+
+/* Under the lock: destroyed, and nothing of it is left or may still come. */
+static inline bool gp_async_is_over(const struct gp_async_pool *pool)
+{
+	return pool->dying && !pool->live && !pool->takers;
+}
 
 /* Rank: above the ledgers. Not held across a driver call. */
 extern pthread_mutex_t gp_async_lock;
@@ -40,7 +47,8 @@ extern pthread_mutex_t gp_async_lock;
 struct gp_async_pool *gp_async_learn(CUmemoryPool handle, CUdevice device,
 				     enum gp_limit_part part);
 
-/* Asks the driver for a figure in bytes. False: it does not say. */
+/* Asks the driver for a figure in bytes. False: it does not say, or must not be
+ * asked. */
 bool gp_async_ask(const struct gp_async_pool *pool, CUmemPool_attribute which,
 		  uint64_t *bytes);
 

@@ -91,11 +91,14 @@ void gp_driver_pool_discard(struct gp_driver_pool *pool)
 
 void gp_driver_pool_gone(struct gp_driver_pool *pool)
 {
+	struct gp_async_rest rest = {.pool = NULL};
+
 	if (__atomic_exchange_n(&pool->left, true, __ATOMIC_ACQ_REL))
 		return;
 	if (pool->known)
-		gp_async_destroying(pool->handle);
+		gp_async_destroys(&rest, pool->handle);
 	gp_real()->cuMemPoolDestroy(pool->handle);
+	gp_async_destroyed(&rest);
 }
 
 void gp_driver_pool_back(const struct gp_driver_pool *pool, uint64_t address)

@@ -95,12 +95,16 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
 
 CUresult cuMemPoolDestroy(CUmemoryPool handle)
 {
-	struct gp_async_pool *pool =
-		gp_running() ? gp_async_destroying(handle) : NULL;
-	CUresult rc = gp_real()->cuMemPoolDestroy(handle);
+	struct gp_async_rest rest = {.pool = NULL};
+	CUresult rc;
 
-	if (rc != CUDA_SUCCESS)
-		gp_async_kept(pool);
+	if (gp_running())
+		gp_async_destroys(&rest, handle);
+	rc = gp_real()->cuMemPoolDestroy(handle);
+	if (rc == CUDA_SUCCESS)
+		gp_async_destroyed(&rest);
+	else
+		gp_async_kept(&rest);
 	return rc;
 }
 

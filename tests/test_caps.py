@@ -289,6 +289,18 @@ class KnownTraps(CapsTest):
         self.assertEqual(device['part.context'], 128 << 20)
         self.assertEqual(device['held'], 320 << 20)
 
+    def test_a_pool_destroyed_beside_an_allocation(self):
+        """That counts as long as it is there, whichever comes first."""
+        for outer in 'allocation', 'destruction':
+            with self.subTest(outer=outer):
+                result = self.run_program(
+                    ['drv_pool_ends', outer], sim='context:1MiB',
+                    conf='quiet:True,memory_limit:64MiB')
+                self.assert_ok(result)
+                self.assertEqual(
+                    result.out.decode(),
+                    'inner: 0\nouter: 0\nroom: %d\nroom: 0\n' % OOM)
+
     def test_a_destroyed_pool_counts_until_it_is_empty(self):
         """By what it has of the device, which is more than was asked for."""
         lines = self.caps('pool=3Mx10', 'unpool=1', 'own=2Mx0', 'peak=1',
