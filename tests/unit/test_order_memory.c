@@ -21,7 +21,7 @@ static struct {
 	struct gp_driver_ops ops;
 	int (*sync)(void *dev);
 	uint64_t made, gone; /* streams of the order's own */
-	unsigned syncs;
+	unsigned waits;      /* on the host */
 } world;
 
 static int make_stream(void *dev, bool blocking, uint64_t *stream)
@@ -38,10 +38,16 @@ static void destroy_stream(void *dev, uint64_t stream)
 	world.real.stream_destroy(dev, stream);
 }
 
-static int count_sync(void *dev)
+static int sync_context(void *dev)
 {
-	world.syncs++;
+	world.waits++;
 	return world.sync(dev);
+}
+
+static int sync_event(void *dev, uint64_t event)
+{
+	world.waits++;
+	return world.real.event_sync(dev, event);
 }
 
 static int set_up(void **state)
@@ -52,12 +58,13 @@ static int set_up(void **state)
 	world.real = world.streams = *world.driver.streams;
 	world.streams.stream_create = make_stream;
 	world.streams.stream_destroy = destroy_stream;
+	world.streams.event_sync = sync_event;
 	world.driver.streams = &world.streams;
 	world.ops = *world.driver.ops;
 	world.sync = world.ops.sync;
-	world.ops.sync = count_sync;
+	world.ops.sync = sync_context;
 	world.driver.ops = &world.ops;
-	world.made = world.gone = world.syncs = 0;
+	world.made = world.gone = world.waits = 0;
 	gp_order_init(&world.order, &world.driver, GP_BARRIER_AUTO, false);
 	return 0;
 }
@@ -95,7 +102,7 @@ static void goes_without(struct gp_objects *lacking)
 	gp_order_set_off(&world.order, stream);
 	assert_true(world.made);
 	assert_int_equal(world.gone, world.made);
-	assert_int_equal(world.syncs, 1);
+	assert_int_equal(world.waits, 1);
 	assert_null(world.order.anchor);
 	assert_int_equal(world.order.streams.count, count);
 	assert_null(gp_order_known(&world.order, world.made));
@@ -116,7 +123,7 @@ static void goes_on(void)
 	gp_order_set_off(&world.order, busy_stream());
 	assert_non_null(world.order.anchor);
 	assert_true(world.made != handle);
-	assert_int_equal(world.syncs, 1);
+	assert_int_equal(world.waits, 1);
 	assert_null(om_error(world.om));
 }
 
