@@ -5,7 +5,9 @@
  */
 #include "pool/layout.h"
 
+#include "pool/aids.h"
 #include "pool/state.h"
+#include "stats/sites.h"
 
 #define AT_ONCE 1024 /* blocks under one hold of the lock */
 
@@ -27,12 +29,24 @@ static bool begins_segment(const struct gp_pool *pool, uint64_t granule)
 	       gp_backing_at(pool, granule)->granule == granule;
 }
 
+/* Which stack allocated it. Who frees it may be at it now, and the next to get
+ * it has not been told of yet: then 0. */
+static uint64_t site_of(const struct walk *walk, const struct gp_block *b,
+			uint64_t address, uint64_t requested)
+{
+	if (!walk->out->has_sites ||
+	    !(__atomic_load_n(&b->owner, __ATOMIC_RELAXED) & GP_WATCHED))
+		return 0;
+	return gp_sites_number(address + gp_aids_front(walk->pool, requested));
+}
+
 static void put_block(struct walk *walk, const struct gp_block *b, bool small)
 {
 	struct gp_layout *out = walk->out;
 	struct gp_layout_range *last = &out->blocks[out->num_blocks];
 	uint64_t address = gp_pool_address(walk->pool, gp_block_granule(b));
 	uint64_t requested = __atomic_load_n(&b->requested, __ATOMIC_RELAXED);
+	uint64_t site = site_of(walk, b, address, requested);
 
 	if (walk->joined > (small ? JOIN_NONE : JOIN_SMALL) &&
 	    !begins_segment(walk->pool, gp_block_granule(b)) &&
@@ -40,11 +54,13 @@ static void put_block(struct walk *walk, const struct gp_block *b, bool small)
 		last[-1].bytes += gp_block_bytes(b);
 		last[-1].requested += requested;
 		last[-1].blocks++;
+		if (last[-1].site != site)
+			last[-1].site = 0;
 	} else if (out->num_blocks == out->max_blocks) {
 		out->left_out++;
 	} else {
 		*last = (struct gp_layout_range){address, gp_block_bytes(b),
-						 requested, 1};
+						 requested, 1, site};
 		out->num_blocks++;
 	}
 }
@@ -62,7 +78,7 @@ static void put_memory(struct walk *walk, uint64_t granule, uint64_t granules)
 	} else if (out->num_segments == out->max_segments) {
 		out->left_out++;
 	} else {
-		*last = (struct gp_layout_range){address, bytes, 0, 0};
+		*last = (struct gp_layout_range){address, bytes, 0, 0, 0};
 		out->num_segments++;
 	}
 }

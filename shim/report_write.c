@@ -183,6 +183,18 @@ static void fill_layout(struct gp_context *context, void *arg)
 	left->max_blocks -= layout->num_blocks;
 }
 
+/* What allocated the blocks. Caller holds report_lock. */
+static void fill_block_sites(struct gp_report *report)
+{
+	static struct gp_block_sites sites;
+
+	gp_block_sites_clear(&sites);
+	for (size_t i = 0; i < report->num_pools; i++)
+		gp_block_sites_add(&sites, report->pools[i].layout.blocks,
+				   report->pools[i].layout.num_blocks);
+	report->block_sites = &sites;
+}
+
 /* What lies where, of all pools that are there. Caller holds report_lock. */
 static void fill_layouts(struct gp_report *report)
 {
@@ -193,9 +205,12 @@ static void fill_layouts(struct gp_report *report)
 			.max_segments = sizeof(segments) / sizeof(*segments),
 			.blocks = blocks,
 			.max_blocks = sizeof(blocks) / sizeof(*blocks),
+			.has_sites = report->has_sites,
 		}};
 
 	gp_context_each(fill_layout, &layouts);
+	if (report->has_sites)
+		fill_block_sites(report);
 }
 
 /* The figures of this moment. Caller holds report_lock. */
@@ -222,6 +237,7 @@ static void fill_report(struct gp_report *report,
 	report->formats = gp_settings()->report_format;
 	report->num_pools = gp_context_report(
 		report->pools, GP_REPORT_MAX_POOLS, about->asked);
+	gp_stacks_report(report);
 	if (report->formats & GP_REPORT_JSON)
 		fill_layouts(report);
 	report->now_unix_ns = gp_clock_ns(CLOCK_REALTIME);
@@ -234,7 +250,6 @@ static void fill_report(struct gp_report *report,
 	}
 	for (int i = 0; i < GP_KIND_COUNT; i++)
 		gp_kind_get((enum gp_kind)i, &report->kinds[i]);
-	gp_stacks_report(report);
 	report->num_sections = gp_mark_sections(report->sections);
 	report->program_caches = program_caches();
 	report->num_devices =

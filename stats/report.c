@@ -254,6 +254,7 @@ int gp_report_print(const struct gp_report *report, bool json, int fd)
 	}
 	gp_report_overruns(&emit, report);
 	gp_report_sites(&emit, report);
+	gp_report_block_sites(&emit, report);
 	pools(&emit, report);
 	gp_report_sections(&emit, report);
 	gp_report_kinds(&emit, report->kinds);

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "stats/block_sites.h"
 #include "stats/kinds.h"
 #include "stats/layout.h"
 #include "stats/limit_stats.h"
@@ -115,6 +116,8 @@ struct gp_report {
 	struct gp_site_row sites[GP_REPORT_SITES];      /* by live bytes */
 	struct gp_site_row peak_sites[GP_REPORT_SITES]; /* at the peak */
 	struct gp_site_row growing_sites[GP_REPORT_SITES];
+	/* Of the layouts' blocks; NULL: they have none. Not owned. JSON alone */
+	const struct gp_block_sites *block_sites;
 
 	/* Calls of the program that the pools answered, refusals included, and
 	 * the driver calls they made to get, map and give back memory. */

@@ -39,6 +39,9 @@ void gp_report_oom_stack(struct gp_emit *emit, const struct gp_report *report);
 void gp_report_overruns(struct gp_emit *emit, const struct gp_report *report);
 /* report_stacks.c: what allocates, how much */
 void gp_report_sites(struct gp_emit *emit, const struct gp_report *report);
+/* report_stacks.c: what allocated the blocks of the pools' layouts */
+void gp_report_block_sites(struct gp_emit *emit,
+			   const struct gp_report *report);
 /* report_gauges.c: the first table of a pool, and PyTorch's keys */
 void gp_report_gauges(struct gp_emit *emit, const struct gp_pool_stats *stats);
 /* report_pool.c: one pool's tables, and its curve as from that time on */

@@ -6,6 +6,8 @@
 #define CELL       14
 /* Labels that are a sentence's worth, and one or two columns. */
 #define LONG_LABEL 46
+/* From one range of a layout to the next, as gp_emit_numbers() steps. */
+#define RANGE      (sizeof(struct gp_layout_range) / sizeof(uint64_t))
 
 static void title(struct gp_emit *emit, const struct gp_report_pool *pool)
 {
@@ -155,18 +157,24 @@ static void timeline(struct gp_emit *emit, const struct gp_report_pool *pool,
 	gp_emit_close(emit);
 }
 
-static void ranges(struct gp_emit *emit, const char *key,
-		   const struct gp_layout_range *first, size_t n, bool blocks)
+static void places(struct gp_emit *emit, const struct gp_layout_range *first,
+		   size_t n)
 {
-	const size_t step = sizeof(*first) / sizeof(uint64_t);
+	gp_emit_numbers(emit, "address", &first->address, n, RANGE);
+	gp_emit_numbers(emit, "bytes", &first->bytes, n, RANGE);
+}
 
-	gp_emit_object(emit, key);
-	gp_emit_numbers(emit, "address", &first->address, n, step);
-	gp_emit_numbers(emit, "bytes", &first->bytes, n, step);
-	if (blocks) {
-		gp_emit_numbers(emit, "requested", &first->requested, n, step);
-		gp_emit_numbers(emit, "blocks", &first->blocks, n, step);
-	}
+static void blocks(struct gp_emit *emit, const struct gp_layout *layout)
+{
+	const struct gp_layout_range *first = layout->blocks;
+	const size_t n = layout->num_blocks;
+
+	gp_emit_object(emit, "blocks");
+	places(emit, first, n);
+	gp_emit_numbers(emit, "requested", &first->requested, n, RANGE);
+	gp_emit_numbers(emit, "blocks", &first->blocks, n, RANGE);
+	if (layout->has_sites)
+		gp_emit_numbers(emit, "site", &first->site, n, RANGE);
 	gp_emit_close(emit);
 }
 
@@ -179,8 +187,10 @@ static void layout(struct gp_emit *emit, const struct gp_layout *layout)
 	gp_emit_number(emit, "unix_ns", GP_UNIT_TIME, layout->unix_ns);
 	gp_emit_number(emit, "left_out", GP_UNIT_COUNT, layout->left_out);
 	gp_emit_bool(emit, "expandable", layout->expandable);
-	ranges(emit, "segments", layout->segments, layout->num_segments, false);
-	ranges(emit, "blocks", layout->blocks, layout->num_blocks, true);
+	gp_emit_object(emit, "segments");
+	places(emit, layout->segments, layout->num_segments);
+	gp_emit_close(emit);
+	blocks(emit, layout);
 	gp_emit_close(emit);
 }
 

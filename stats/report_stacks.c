@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "stats/clock.h"
 #include "stats/report_impl.h"
 
 /* In the text; the JSON has all. */
@@ -46,25 +47,32 @@ const char *gp_frame_words(uint64_t frame, char *text, size_t size)
 	return words(&at, text, size);
 }
 
-static void frame(struct gp_emit *emit, uint64_t word, bool shown)
+static void frame_text(struct gp_emit *emit, const struct gp_frame_text *at,
+		       bool shown)
 {
-	struct gp_frame_text at;
 	char text[1024];
 
-	gp_frame_look_up(word, &at);
 	gp_emit_object(emit, NULL);
 	gp_emit_hide(emit, true);
-	gp_emit_string(emit, "function", at.function);
-	gp_emit_string(emit, "file", at.file);
-	gp_emit_number(emit, "line", GP_UNIT_PLAIN, at.line);
-	gp_emit_number(emit, "offset", GP_UNIT_PLAIN, at.offset);
-	gp_emit_number(emit, "address", GP_UNIT_ADDRESS, at.address);
+	gp_emit_string(emit, "function", at->function);
+	gp_emit_string(emit, "file", at->file);
+	gp_emit_number(emit, "line", GP_UNIT_PLAIN, at->line);
+	gp_emit_number(emit, "offset", GP_UNIT_PLAIN, at->offset);
+	gp_emit_number(emit, "address", GP_UNIT_ADDRESS, at->address);
 	gp_emit_hide(emit, !shown);
 	gp_emit_item(emit, "   ");
-	gp_emit_words(emit, words(&at, text, sizeof(text)));
+	gp_emit_words(emit, words(at, text, sizeof(text)));
 	gp_emit_line(emit);
 	gp_emit_hide(emit, false);
 	gp_emit_close(emit);
+}
+
+static void frame(struct gp_emit *emit, uint64_t word, bool shown)
+{
+	struct gp_frame_text at;
+
+	gp_frame_look_up(word, &at);
+	frame_text(emit, &at, shown);
 }
 
 /* Frames left out of the text, or beyond what is kept. */
@@ -324,4 +332,53 @@ void gp_report_sites(struct gp_emit *emit, const struct gp_report *report)
 	     at_exit ? report->num_peak_sites : report->num_sites);
 	list(emit, report, "growing_sites", "Growth: sites that only ever grew",
 	     report->growing_sites, report->num_growing_sites);
+}
+
+/* ---- blocks --------------------------------------------------------------------- */
+
+/* The program waits for a report, at its end for three seconds at most, and to
+ * find a name in a large library takes up to a millisecond. After so long
+ * functions of the machine are told by their addresses. */
+#define NAMES_NS 1000000000u
+
+static void block_frames(struct gp_emit *emit,
+			 const struct gp_block_sites *sites)
+{
+	uint64_t until = gp_clock_ns(CLOCK_MONOTONIC) + NAMES_NS;
+	struct gp_frame_text unnamed = {.function = "", .file = ""};
+
+	gp_emit_list(emit, "frames");
+	for (size_t i = 0; i < sites->num_frames; i++) {
+		uint64_t word = sites->frames[i];
+
+		if (gp_frame_is_place(word) ||
+		    gp_clock_ns(CLOCK_MONOTONIC) < until) {
+			frame(emit, word, false);
+		} else {
+			unnamed.address = word;
+			frame_text(emit, &unnamed, false);
+		}
+	}
+	gp_emit_close(emit);
+}
+
+/* For maps and snapshots. */
+void gp_report_block_sites(struct gp_emit *emit, const struct gp_report *report)
+{
+	const struct gp_block_sites *sites = report->block_sites;
+	uint32_t from = 0;
+
+	if (!sites || !emit->json)
+		return;
+	gp_emit_object(emit, "block_sites");
+	gp_emit_number(emit, "left_out", GP_UNIT_COUNT, sites->left_out);
+	block_frames(emit, sites);
+	gp_emit_list(emit, "sites");
+	for (size_t i = 0; i < sites->num_sites; i++) {
+		gp_emit_numbers(emit, NULL, &sites->stacks[from],
+				sites->ends[i] - from, 1);
+		from = sites->ends[i];
+	}
+	gp_emit_close(emit);
+	gp_emit_close(emit);
 }

@@ -7,9 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define SLOTS      (2ull * GP_SITES) /* a power of two */
-#define MAX_FRAMES (32ull * GP_SITES)
-#define BLOCKS     (1u << 20) /* a power of two; 3/4 of it is used at most */
+#define SLOTS  (2ull * GP_SITES) /* a power of two */
+#define BLOCKS (1u << 20)        /* a power of two; 3/4 of it is used at most */
 
 struct site {
 	uint64_t hash;
@@ -33,7 +32,7 @@ struct block {
 struct tables {
 	struct site sites[GP_SITES]; /* the first: those without room */
 	uint16_t slots[SLOTS];       /* hashed, 0: free */
-	uint64_t frames[MAX_FRAMES];
+	uint64_t frames[GP_SITE_FRAMES];
 	struct block blocks[BLOCKS];
 };
 
@@ -87,6 +86,18 @@ static bool is_stack(const struct site *site, uint64_t hash,
 			       sizeof(uint64_t));
 }
 
+static void fill_stack(struct gp_stack *stack, const struct site *site)
+{
+	memset(stack, 0, sizeof(*stack));
+	stack->python = site->python;
+	stack->native = site->native;
+	stack->python_cut = site->python_cut;
+	stack->native_cut = site->native_cut;
+	stack->why = site->why;
+	memcpy(stack->frames, &t->frames[site->frames],
+	       (size_t)(site->python + site->native) * sizeof(uint64_t));
+}
+
 /* A site of its own, or the first when there is no room. */
 static uint32_t site_of(const struct gp_stack *stack)
 {
@@ -98,7 +109,7 @@ static uint32_t site_of(const struct gp_stack *stack)
 	for (; t->slots[i]; i = (i + 1) % SLOTS)
 		if (is_stack(&t->sites[t->slots[i]], hash, stack))
 			return t->slots[i];
-	if (num_sites == GP_SITES || n > MAX_FRAMES - num_frames) {
+	if (num_sites == GP_SITES || n > GP_SITE_FRAMES - num_frames) {
 		dropped_stacks++;
 		return 0;
 	}
@@ -160,9 +171,6 @@ static uint32_t home(uint64_t key)
 {
 	return (uint32_t)(key * 0x9e3779b97f4a7c15ull >> 44) % BLOCKS;
 }
-
-static void fill(struct gp_site_row *row, const struct site *site,
-		 unsigned bin);
 
 static struct block *find(uint64_t key)
 {
@@ -233,22 +241,38 @@ bool gp_sites_add(uint64_t key, uint64_t owner, const struct gp_stack *stack,
 	return room;
 }
 
-bool gp_sites_stack(uint64_t key, struct gp_stack *stack)
+uint32_t gp_sites_number(uint64_t key)
 {
-	const struct block *block = NULL;
-	struct gp_site_row row;
+	const struct block *block;
+	uint32_t number = 0;
 
 	pthread_mutex_lock(&lock);
-	if (t && key)
+	if (t && key) {
 		block = find(key);
-	if (block && (!block->key || !block->site))
-		block = NULL;
-	if (block) {
-		fill(&row, &t->sites[block->site], 0);
-		*stack = row.stack;
+		if (block->key)
+			number = block->site;
 	}
 	pthread_mutex_unlock(&lock);
-	return block != NULL;
+	return number;
+}
+
+void gp_sites_numbered(uint32_t number, struct gp_stack *stack)
+{
+	pthread_mutex_lock(&lock);
+	if (number && number < num_sites)
+		fill_stack(stack, &t->sites[number]);
+	else
+		memset(stack, 0, sizeof(*stack));
+	pthread_mutex_unlock(&lock);
+}
+
+bool gp_sites_stack(uint64_t key, struct gp_stack *stack)
+{
+	uint32_t number = gp_sites_number(key);
+
+	if (number)
+		gp_sites_numbered(number, stack);
+	return number != 0;
 }
 
 void gp_sites_remove(uint64_t key)
@@ -298,8 +322,6 @@ static double slope(const struct site *site, unsigned bin, uint64_t *since)
 
 static void fill(struct gp_site_row *row, const struct site *site, unsigned bin)
 {
-	uint32_t n = site->python + (uint32_t)site->native;
-
 	memset(row, 0, sizeof(*row));
 	row->bytes = whole(site->bytes);
 	row->blocks = whole(site->blocks);
@@ -307,13 +329,7 @@ static void fill(struct gp_site_row *row, const struct site *site, unsigned bin)
 	row->all_bytes = whole(site->all_bytes);
 	row->all_blocks = whole(site->all_blocks);
 	row->growth = whole(slope(site, bin, &row->since_ns));
-	row->stack.python = site->python;
-	row->stack.native = site->native;
-	row->stack.python_cut = site->python_cut;
-	row->stack.native_cut = site->native_cut;
-	row->stack.why = site->why;
-	memcpy(row->stack.frames, &t->frames[site->frames],
-	       n * sizeof(uint64_t));
+	fill_stack(&row->stack, site);
 }
 
 static double measure(const struct site *site, enum gp_site_order order,

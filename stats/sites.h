@@ -20,7 +20,8 @@
 #include "stats/sampler.h"
 #include "stats/stack.h"
 
-#define GP_SITES 4096u
+#define GP_SITES       4096u
+#define GP_SITE_FRAMES (32u * GP_SITES) /* of all stacks together */
 
 /* Makes room. 0 or -errno; nothing can be entered then. Once. */
 int gp_sites_start(uint64_t now_ns);
@@ -33,6 +34,13 @@ bool gp_sites_add(uint64_t key, uint64_t owner, const struct gp_stack *stack,
 
 /* It is not any more. Unknown keys are ignored. Preserves errno. */
 void gp_sites_remove(uint64_t key);
+
+/* Which stack a block was entered with: a number below GP_SITES that stays that
+ * stack's. 0: the block was not entered, or there was no room for its stack. */
+uint32_t gp_sites_number(uint64_t key);
+
+/* The stack of such a number; of 0 one without frames. */
+void gp_sites_numbered(uint32_t number, struct gp_stack *stack);
 
 /* The stack of a block that was entered. False: it was not, or there was no room
  * for its stack; *stack is untouched. */

@@ -118,7 +118,7 @@ void gp_frame_look_up(uint64_t frame, struct gp_frame_text *out)
 	out->function = out->file = "";
 	out->line = out->offset = out->address = 0;
 	out->name[0] = '\0';
-	if (frame >> 63) {
+	if (gp_frame_is_place(frame)) {
 		const struct place *place = &places[(frame >> 32 & 0x7fffffff) %
 						    (MAX_PLACES / 2 + 1)];
 

@@ -48,6 +48,12 @@ static inline uint64_t gp_frame_at(uint32_t place, uint32_t line)
 	return 1ull << 63 | (uint64_t)(place & 0x7fffffff) << 32 | line;
 }
 
+/* Is it such a one? Else it is the address of an instruction. */
+static inline bool gp_frame_is_place(uint64_t frame)
+{
+	return frame >> 63;
+}
+
 /* Where a frame is, for people. Strings are "" when not known; they live for
  * ever, but what stands in `name`. */
 struct gp_frame_text {

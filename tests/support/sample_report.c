@@ -74,13 +74,13 @@ static void fill_pool(struct gp_report_pool *pool)
 static void fill_layout(struct gp_layout *layout)
 {
 	static struct gp_layout_range segments[] = {
-		{0x7f0000000000, 6 * MIB, 0, 0},
-		{0x7f0040000000, 32 * MIB, 0, 0},
+		{0x7f0000000000, 6 * MIB, 0, 0, 0},
+		{0x7f0040000000, 32 * MIB, 0, 0, 0},
 	};
 	static struct gp_layout_range blocks[] = {
-		{0x7f0000000000, 1024, 700, 1},
-		{0x7f0000100200, 70144, 69999, 3},
-		{0x7f0040000000, 20 * MIB, 20 * MIB - 1, 1},
+		{0x7f0000000000, 1024, 700, 1, 1},
+		{0x7f0000100200, 70144, 69999, 3, 0},
+		{0x7f0040000000, 20 * MIB, 20 * MIB - 1, 1, 2},
 	};
 
 	*layout = (struct gp_layout){.unix_ns = 1762078355123000000ull,
@@ -132,6 +132,28 @@ static void fill_stack(struct gp_stack *stack, unsigned line)
 	stack->frames[n] = 0x1234;
 	stack->native = 1;
 	stack->why = GP_PYTHON_FRAMES;
+}
+
+/* Of the layout's blocks: two stacks that have but their first frame each for
+ * themselves. */
+static void fill_block_sites(struct gp_report *report)
+{
+	static const uint64_t stacks[] = {0, 1, 2, 3, 4, 1, 2, 3};
+	static struct gp_block_sites sites;
+	struct gp_stack stack;
+
+	fill_stack(&stack, 12);
+	sites.num_sites = 3;
+	sites.num_frames = 5;
+	sites.left_out = 6;
+	memcpy(sites.frames, stack.frames, 4 * sizeof(uint64_t));
+	sites.frames[4] =
+		gp_frame_at(gp_place("/srv/jobs/train.py", "Net.backward"), 15);
+	memcpy(sites.stacks, stacks, sizeof(stacks));
+	sites.ends[1] = 4;
+	sites.ends[2] = 8;
+	report->block_sites = &sites;
+	report->pools[0].layout.has_sites = true;
 }
 
 static void fill_sites(struct gp_report *report)
@@ -212,8 +234,10 @@ struct gp_report *sample_report(enum gp_report_reason reason)
 		12 * GIB,
 		13 * GIB};
 	fill_devices(&report);
-	if (reason != GP_REPORT_OOM)
+	if (reason != GP_REPORT_OOM) {
 		fill_sites(&report);
+		fill_block_sites(&report);
+	}
 	report.settings = settings;
 	report.num_settings = sizeof(settings) / sizeof(settings[0]);
 	report.notes = notes;

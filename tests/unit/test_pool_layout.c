@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "pool/layout.h"
+#include "stats/sites.h"
 #include "tests/support/pool_rig.h"
 
 #define ROOM 8192
@@ -26,9 +27,10 @@ static int order(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-static struct gp_layout take(struct pool_rig *rig, size_t room)
+static struct gp_layout take_with(struct pool_rig *rig, size_t room, bool sites)
 {
-	struct gp_layout layout = {.segments = segments,
+	struct gp_layout layout = {.has_sites = sites,
+				   .segments = segments,
 				   .blocks = blocks,
 				   .max_segments = ROOM,
 				   .max_blocks = room};
@@ -40,6 +42,16 @@ static struct gp_layout take(struct pool_rig *rig, size_t room)
 		qsort(blocks, layout.num_blocks, sizeof(*blocks), order);
 	}
 	return layout;
+}
+
+static struct gp_layout take(struct pool_rig *rig, size_t room)
+{
+	return take_with(rig, room, false);
+}
+
+static struct gp_layout take_sites(struct pool_rig *rig, size_t room)
+{
+	return take_with(rig, room, true);
 }
 
 struct sums {
@@ -197,12 +209,71 @@ static void test_meanwhile(void **state)
 	pool_rig_close(&rig);
 }
 
+/* Enters the block, as if it came from there. */
+static void enter(struct pool_rig *rig, uint64_t va, uint64_t from)
+{
+	struct gp_stack stack = {.native = 1, .frames = {from}};
+
+	assert_true(gp_sites_add(va, 1, &stack, (struct gp_weight){1, 1}, 1));
+	gp_pool_watch(rig->pool, va);
+}
+
+/* Of neighbours that are told as one: theirs if they have the same. */
+static void check_sites(uint64_t guard)
+{
+	struct pool_rig rig = pool_rig_new(GIB, false);
+	struct gp_layout layout;
+	uint64_t va[5];
+
+	rig.config.guard = guard;
+	assert_int_equal(pool_rig_open(&rig), 0);
+	for (int i = 0; i < 5; i++)
+		va[i] = pool_rig_alloc(&rig, 700);
+	enter(&rig, va[0], 7);
+	enter(&rig, va[1], 7);
+	enter(&rig, va[3], 9);
+	layout = take(&rig, ROOM);
+	assert_int_equal(layout.num_blocks, 5);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(blocks[i].site, 0); /* not asked for */
+	layout = take_sites(&rig, ROOM);
+	assert_int_equal(layout.num_blocks, 5);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(blocks[i].site, gp_sites_number(va[i]));
+	assert_int_equal(blocks[1].site, blocks[0].site);
+	assert_int_equal(blocks[2].site, 0);
+	assert_int_not_equal(blocks[3].site, blocks[0].site);
+	layout = take_sites(&rig, 4);
+	assert_int_equal(layout.num_blocks, 1);
+	assert_int_equal(blocks[0].blocks, 5);
+	assert_int_equal(blocks[0].site, 0);
+	gp_pool_free(rig.pool, va[3]);
+	gp_pool_free(rig.pool, va[4]);
+	gp_pool_free(rig.pool, va[2]);
+	layout = take_sites(&rig, 1);
+	assert_int_equal(layout.num_blocks, 1);
+	assert_int_equal(blocks[0].blocks, 2);
+	assert_int_equal(blocks[0].site, gp_sites_number(va[0]));
+	assert_int_not_equal(blocks[0].site, 0);
+	pool_rig_close(&rig);
+	gp_sites_reset(0);
+}
+
+static void test_sites(void **state)
+{
+	(void)state;
+	assert_int_equal(gp_sites_start(0), 0);
+	check_sites(0);
+	check_sites(64);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_virtual),
 		cmocka_unit_test(test_segments),
 		cmocka_unit_test(test_meanwhile),
+		cmocka_unit_test(test_sites),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
