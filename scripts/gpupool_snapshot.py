@@ -15,6 +15,7 @@ import pickle
 import sys
 
 import gpupool_ledger
+import gpupool_sites
 import gpupool_story
 from gpupool_layout import PAGE, pages
 from gpupool_map import span
@@ -40,6 +41,8 @@ class Trace:
     def __init__(self, memory, device_free=0):
         self.device_free = device_free
         self.made = []
+        self.allocs = {}  # address -> the last entry of an alloc there
+        self.frames = {}  # address -> of what is live in the end
         self.live = {}   # address -> a block
         self.order = []  # their addresses
         self.pages = set(memory.pages0)
@@ -65,6 +68,8 @@ class Trace:
         entry = {'action': action, 'addr': address, 'size': size, 'stream': 0,
                  'time_us': event.time // 1000, 'frames': []}
         self.made.append(entry)
+        if action == 'alloc':
+            self.allocs[address] = entry
         return entry
 
     def _put(self, block):
@@ -146,6 +151,13 @@ class Trace:
         del entry['addr']
         entry['device_free'] = self.device_free
 
+    def tell_stacks(self, stacks, sites):
+        """Of what is live in the end: at the blocks, and at their allocs."""
+        for address, block in self.live.items():
+            self.frames[address] = stacks[sites.of(block)]
+            if address in self.allocs:
+                self.allocs[address]['frames'] = self.frames[address]
+
     def segments(self):
         """(address, bytes, whether it is part of the pool's range), in
         order."""
@@ -155,9 +167,9 @@ class Trace:
                          for start, size in self.plain.items()])
 
 
-def block(address, size, requested, state):
+def block(address, size, requested, state, frames):
     return {'address': address, 'size': size, 'requested_size': requested,
-            'state': state, 'frames': []}
+            'state': state, 'frames': frames}
 
 
 def segments_of(device, trace):
@@ -170,12 +182,13 @@ def segments_of(device, trace):
             one = trace.live[trace.order[at]]
             at += 1
             if one.address > end:
-                blocks.append(block(end, one.address - end, 0, 'inactive'))
+                blocks.append(block(end, one.address - end, 0, 'inactive', []))
             blocks.append(block(one.address, one.bytes, one.requested,
-                                'active_allocated'))
+                                'active_allocated',
+                                trace.frames.get(one.address, [])))
             end = one.address + one.bytes
         if end < start + size:
-            blocks.append(block(end, start + size - end, 0, 'inactive'))
+            blocks.append(block(end, start + size - end, 0, 'inactive', []))
         active = [b for b in blocks if b['state'] == 'active_allocated']
         allocated = sum(b['size'] for b in active)
         small = active and all(b['size'] < SMALL for b in active)
@@ -197,12 +210,11 @@ def device_free(story, device):
     return 0
 
 
-def stack_of(report):
-    """The call stack of the request that was refused, as frames."""
-    return [{'filename': frame.get('file') or frame.get('address') or '??',
-             'line': frame.get('line') or frame.get('offset', 0),
-             'name': frame.get('function') or '??'}
-            for frame in report.get('oom_stack', ())]
+def frame_of(frame):
+    """A report's frame in PyTorch's words."""
+    return {'filename': frame.get('file') or frame.get('address') or '??',
+            'line': frame.get('line') or frame.get('offset', 0),
+            'name': frame.get('function') or '??'}
 
 
 def settings(story):
@@ -248,13 +260,16 @@ def convert(story):
     """The snapshot as plain dicts, lists and numbers."""
     devices = [pool['device'] for pool in story.report['pools']]
     devices += [event.device for event in story.events()]
+    stacks = gpupool_sites.stacks(story.report, frame_of)
     segments, traces = [], []
     for device in range(min(1 + max(devices, default=0), 256)):
         trace = Trace(story.memory(device), device_free(story, device))
         refused = [e for e in trace.made if e['action'] == 'oom']
         if refused and story.report['reason'] == 'oom' and \
                 device == story.report.get('oom_device'):
-            refused[-1]['frames'] = stack_of(story.report)
+            refused[-1]['frames'] = [
+                frame_of(frame) for frame in story.report.get('oom_stack', ())]
+        trace.tell_stacks(stacks, gpupool_sites.Sites(story, device))
         segments += segments_of(device, trace)
         traces.append(trace.made)
     return {'segments': segments, 'device_traces': traces,
@@ -285,7 +300,9 @@ def build_parser():
                     'living or dead, to a PyTorch memory snapshot. '
                     'pytorch.org/memory_viz opens it. A living process is '
                     'asked for a report, which tells every live block; of a '
-                    'dead one, name its last report, if it wrote one.')
+                    'dead one, name its last report, if it wrote one. With '
+                    'stacks:sample or stacks:all a report also tells who '
+                    'allocated them.')
     parser.add_argument('what', metavar='PID|FILE',
                         help='a process, a report, or a file of the runtime '
                              'directory')
@@ -293,7 +310,8 @@ def build_parser():
                         help='where to; - is stdout '
                              '(gpupool-PROGRAM-PID.snapshot.pickle)')
     parser.add_argument('--json', action='store_true',
-                        help='JSON instead of a pickle')
+                        help='JSON instead of a pickle; much larger where '
+                             'blocks have call stacks')
     return parser
 
 

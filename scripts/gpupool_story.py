@@ -22,6 +22,7 @@ import gpupool_map
 import gpupool_rebuild
 import gpupool_ring
 import gpupool_schema
+import gpupool_sites
 from gpupool_file import FileProblem
 from gpupool_paths import Problem, unreadable
 
@@ -111,6 +112,9 @@ def check(data, path):
                     max(columns.get('address', ()), default=0) >= 1 << 62:
                 raise Problem('%s: no report of gpupool: the %s of pools[%d] '
                               'are in no memory' % (path, name, index))
+    if gpupool_sites.misplaced(data):
+        raise Problem('%s: no report of gpupool: a call stack of block_sites '
+                      'is not there' % path)
 
 
 def read_report(path):

@@ -82,6 +82,21 @@ class Hostile(unittest.TestCase):
                 told += 1
         self.assertGreater(told, ROUNDS // 10)
 
+    def test_stacks_that_are_not_there(self):
+        for change in (
+                lambda r: r['block_sites']['sites'][1].append(5),
+                lambda r: r['block_sites']['sites'].pop(),
+                lambda r: r['block_sites']['frames'].pop(),
+                lambda r: r.pop('block_sites'),
+                lambda r: r['pools'][0]['layout']['blocks']['site']
+                .__setitem__(2, 3)):
+            report = copy.deepcopy(self.reports[0])
+            gpupool_story.check(report, 'x.json')
+            change(report)
+            with self.assertRaisesRegex(Problem, 'a call stack of block_sites '
+                                        'is not there'):
+                gpupool_story.check(report, 'x.json')
+
 
 if __name__ == '__main__':
     unittest.main()

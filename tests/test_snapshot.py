@@ -5,12 +5,14 @@ import json
 import os
 import pickle
 import random
+import shutil
 import unittest
 
 import harness  # noqa: F401  (puts scripts/ on the path)
 from report_verb import MIB, ReportVerb
 import gpupool_layout
 import gpupool_map
+import gpupool_sites
 import gpupool_snapshot
 from gpupool_ring import Event
 
@@ -152,6 +154,222 @@ class Run(ReportVerb):
         self.assertEqual(refused['action'], 'oom')
         self.assertTrue(refused['frames'])
         self.assertIn('drv_script', refused['frames'][-1]['filename'])
+
+
+TRAIN = """import ctypes
+runtime = ctypes.CDLL("libcudart.so.13")
+
+def tensor(size):
+    p = ctypes.c_void_p()
+    if runtime.cudaMalloc(ctypes.byref(p), ctypes.c_size_t(size)):
+        raise MemoryError
+    return p
+
+def load():
+    return [tensor(5000),
+            tensor(7 << 20)]
+
+def step():
+    return tensor(3 << 20)
+
+held = load() + [step()]
+gone = tensor(9 << 20)
+runtime.cudaFree(gone)
+held.append(tensor(9 << 20))
+print("ready", flush=True)
+input()
+try:
+    tensor(1 << 50)
+except MemoryError:
+    print("refused", flush=True)
+input()
+"""
+# What TRAIN holds: bytes asked for -> lines and functions.
+HELD = {
+    5000: [(6, 'tensor'), (11, 'load'), (17, '<module>')],
+    7 * MIB: [(6, 'tensor'), (12, 'load'), (17, '<module>')],
+    3 * MIB: [(6, 'tensor'), (15, 'step'), (17, '<module>')],
+    9 * MIB: [(6, 'tensor'), (20, '<module>')],
+}
+
+
+class Frames(Run):
+    """Blocks say who allocated them, where their call stacks were kept."""
+
+    def train(self, conf):
+        path = os.path.join(self.dir, 'train.py')
+        with open(path, 'w') as file:
+            file.write(TRAIN)
+        proc = self.start([shutil.which('python3'), path], conf)
+        self.assertEqual(self.read(proc), 'ready')
+        return proc
+
+    def read(self, proc):
+        return proc.stdout.readline().decode().strip()
+
+    def go_on(self, proc):
+        proc.stdin.write(b'\n')
+        proc.stdin.flush()
+
+    def frames(self, snapshot):
+        """{bytes asked for: lines and functions of the interpreter}"""
+        found = {}
+        for segment in snapshot['segments']:
+            for block in segment['blocks']:
+                if block['state'] == 'inactive':
+                    self.assertEqual(block['frames'], [])
+                else:
+                    found[block['requested_size']] = self.lines(block)
+        return found
+
+    def lines(self, entry):
+        return [(frame['line'], frame['name']) for frame in entry['frames']
+                if os.path.basename(frame['filename']) == 'train.py']
+
+    def allocs(self, snapshot):
+        """The same of the trace, whose alloc of 9 MiB comes twice."""
+        return [(entry['size'], self.lines(entry))
+                for entry in snapshot['device_traces'][0]
+                if entry['action'] == 'alloc']
+
+    def check(self, snapshot):
+        self.assertEqual(self.frames(snapshot), HELD)
+        self.assertEqual(self.allocs(snapshot), [
+            (size, HELD[size]) for size in (5000, 7 * MIB, 3 * MIB)] + [
+                (9 * MIB, []), (9 * MIB, HELD[9 * MIB])])
+
+    def check_run(self, conf):
+        proc = self.train(conf)
+        result = self.gpupool('ctl', str(proc.pid), 'snapshot', '-o',
+                              'ctl.pickle')
+        self.assert_ok(result)
+        with open(os.path.join(self.dir, 'ctl.pickle'), 'rb') as file:
+            self.check(pickle.load(file))
+        self.go_on(proc)
+        self.assertEqual(self.read(proc), 'refused')
+        self.go_on(proc)
+        self.assertEqual(self.finish(proc)[0], 0)
+        name, = [n for n in os.listdir(self.dir) if n.endswith('.exit.json')]
+        snapshot, _ = self.snapshot(name)
+        self.check(snapshot)
+        # What is told once in the report is one in the snapshot, too.
+        nine, = [block['frames'] for segment in snapshot['segments']
+                 for block in segment['blocks']
+                 if block['requested_size'] == 9 * MIB]
+        self.assertTrue(any(entry['frames'] is nine
+                            for entry in snapshot['device_traces'][0]))
+        snapshot, _ = self.snapshot(name.replace('.exit.', '.oom-1.'))
+        self.check(snapshot)
+        self.assertEqual(self.lines(snapshot['device_traces'][0][-1])[0],
+                         (6, 'tensor'))
+        result = self.gpupool('snapshot', name, '--json', '-o', '-')
+        self.assert_ok(result)
+        self.check(json.loads(result.out.decode()))
+
+    def test_all(self):
+        self.check_run('stacks:all')
+
+    def test_segments(self):
+        self.check_run('stacks:all,expandable_segments:False')
+
+    def test_samples(self):
+        proc = self.train('stacks:sample,sample_bytes:64KiB')
+        found = self.frames(self.snapshot(str(proc.pid))[0])
+        del found[5000]  # one in twelve has a stack
+        self.assertEqual(found, {size: lines for size, lines in HELD.items()
+                                 if size > 5000})
+
+    def test_off(self):
+        """Nothing is told, and the report has no room taken for it."""
+        for conf in 'stacks:off', '':
+            proc = self.train(conf)
+            snapshot, _ = self.snapshot(str(proc.pid))
+            self.assertEqual(self.frames(snapshot),
+                             {size: [] for size in HELD})
+            self.assertFalse(any(
+                entry['frames'] for entry in snapshot['device_traces'][0]))
+            name, = [n for n in os.listdir(self.dir)
+                     if n.endswith('-%d.usr1-1.json' % proc.pid)]
+            with open(os.path.join(self.dir, name)) as file:
+                report = json.load(file)
+            self.assertNotIn('block_sites', report)
+            self.assertNotIn('site', report['pools'][0]['layout']['blocks'])
+
+    def test_killed(self):
+        """Its events are left, and have no stacks."""
+        proc = self.train('stacks:all')
+        self.kill(proc)
+        self.assertEqual(self.frames(self.snapshot(str(proc.pid))[0]),
+                         {size: [] for size in HELD})
+
+    def test_functions_of_the_machine(self):
+        result = self.run_program(['rt_stacks', 'leak'],
+                                  conf='quiet:True,stacks:all')
+        self.assert_ok(result)
+        name, = [n for n in os.listdir(self.dir) if n.endswith('.exit.json')]
+        snapshot, _ = self.snapshot(name)
+        live = [[frame['name'].split('.')[0] for frame in block['frames']
+                 if 'rt_stacks' in frame['filename']]
+                for segment in snapshot['segments']
+                for block in segment['blocks']
+                if block['state'] == 'active_allocated']
+        self.assertEqual(len(live), 40)
+        for names in live:
+            self.assertEqual(names[:3], ['leak_here', 'leak', 'main'])
+
+
+class MadeUp:
+    """As much of a gpupool_story.Story as tells of sites."""
+
+    def __init__(self, rows, events=()):
+        columns = [list(column) for column in zip(*rows)]
+        self.report = {'pools': [{'device': 0, 'layout': {
+            'unix_ns': 5 * SECOND, 'blocks': dict(zip(
+                ('address', 'bytes', 'requested', 'blocks', 'site'),
+                columns))}}]}
+        self.made = events
+
+    def events(self, device):
+        return self.made
+
+
+class SiteOfBlock(unittest.TestCase):
+
+    def site(self, address, size, requested, rows, events=(), device=0):
+        sites = gpupool_sites.Sites(MadeUp(rows, events), device)
+        return sites.of(gpupool_layout.Range(address, size, requested, 1))
+
+    def test_which_block(self):
+        rows = [(BASE, 512, 500, 1, 3), (BASE + 512, 1024, 700, 1, 4),
+                (BASE + 4096, 512, 500, 1, 0)]
+        self.assertEqual(self.site(BASE, 512, 500, rows), 3)
+        self.assertEqual(self.site(BASE + 512, 1024, 700, rows), 4)
+        # It begins behind a red zone.
+        self.assertEqual(self.site(BASE + 512 + 256, 1024, 700, rows), 4)
+        for address, size, requested in (
+                (BASE, 1024, 500), (BASE, 512, 501), (BASE - 512, 512, 500),
+                (BASE + 1536, 1024, 700), (BASE + 4096, 512, 500)):
+            self.assertEqual(self.site(address, size, requested, rows),
+                             gpupool_sites.NOT_KNOWN)
+        self.assertEqual(self.site(BASE, 512, 500, rows, device=1),
+                         gpupool_sites.NOT_KNOWN)
+
+    def test_neighbours(self):
+        rows = [(BASE, 5120, 5000, 10, 3)]
+        self.assertEqual(self.site(BASE + 512, 1024, 1000, rows), 3)
+        self.assertEqual(self.site(BASE + 4608, 512, 500, rows), 3)
+        self.assertEqual(self.site(BASE + 4608, 1024, 500, rows),
+                         gpupool_sites.NOT_KNOWN)
+
+    def test_another_one_by_now(self):
+        """It was freed after the report looked: who has it now is not told
+        of, though it is as large."""
+        rows = [(BASE, 512, 500, 1, 3)]
+        for at, site in ((4 * SECOND, 3),
+                         (6 * SECOND, gpupool_sites.NOT_KNOWN)):
+            events = [Event(at, 'free', 0, 1, BASE, 500, 512, 0, 0),
+                      Event(at + 1, 'alloc', 0, 1, BASE, 500, 512, 0, 0)]
+            self.assertEqual(self.site(BASE, 512, 500, rows, events), site)
 
 
 class Lossy:
