@@ -12,6 +12,7 @@ import re
 import gpupool_answer
 import gpupool_export
 import gpupool_page
+import gpupool_sites
 from gpupool_map import PAGE
 from gpupool_paths import HERE, Problem
 from gpupool_words import UNIT, count, duration, size, when
@@ -22,6 +23,7 @@ LETTERS = {'alloc': 'a', 'free': 'f', 'segment_map': 'm',
            'oom': 'o', 'trim': 't', 'limit': 'l', 'neighbour': 'n'}
 GRANULE = 512
 SITES = 10
+CALLERS = 4  # frames of a block that the map tells
 RUN_SCRIPTS = ('words.js', 'curve.js', 'replay.js', 'map.js', 'run.js')
 JOB_SCRIPTS = ('words.js', 'compare.js')
 FIGURES = (('Allocated', 'allocated_bytes.all.current', size),
@@ -95,6 +97,21 @@ def section(title, body):
 
 # ---- one run: the data -------------------------------------------------------
 
+def site_column(story, device, events, before):
+    """Of each block its call site, a place in `sites`; of those that are not
+    live in the end nobody knows it. Empty where no stacks were kept."""
+    sites = gpupool_sites.Sites(story, device)
+    if not sites.rows:
+        return []
+    last = {event.address: place for place, event in enumerate(events)
+            if event.kind in ('alloc', 'free')}
+    found = [gpupool_sites.NOT_KNOWN] * len(events)
+    for place in last.values():
+        if events[place].kind == 'alloc':
+            found[place] = sites.of(events[place])
+    return found + [sites.of(block) for block in before]
+
+
 def packed(story, device):
     """Events as columns, small: times as differences, addresses in granules.
     Blocks that no event tells of stand behind them in the columns about
@@ -127,6 +144,7 @@ def packed(story, device):
         'a': [level[1] for level in levels],
         'r': [level[2] for level in levels],
         'thread': [e.thread for e in events],
+        'site': site_column(story, device, events, memory.before),
         'mapped': [(page - base) // GRANULE for page in mapped],
         'plain': [((at - base) // GRANULE, size) for at, size in plain],
     }
@@ -160,6 +178,8 @@ def run_data(story):
             'curve': {'t': [p[0] for p in points], 'a': [p[1] for p in points],
                       'r': [p[2] for p in points]}})
     return {'pools': pools, 'events': events,
+            'sites': [frames[:CALLERS] for frames in gpupool_sites.stacks(
+                report, gpupool_page.frame_words)],
             'refused': report['reason'] == 'oom',
             # Most programs free everything before: their peak says more.
             'ended': report['reason'] == 'exit'

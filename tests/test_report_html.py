@@ -106,6 +106,14 @@ class Html(ReportVerb):
         steps += ['free=%d' % i for i in range(0, 60, 3)]
         return self.killed(*steps, conf=conf).pid
 
+    def with_stacks(self, *steps):
+        """The report of a program that did these steps."""
+        self.assert_ok(self.run_program(
+            ['drv_script'] + list(steps), conf='quiet:True,stacks:all',
+            env={'XDG_RUNTIME_DIR': self.xdg}))
+        name, = [n for n in os.listdir(self.dir) if n.endswith('.exit.json')]
+        return os.path.join(self.dir, name)
+
 
 class File(Html):
 
@@ -139,6 +147,24 @@ class File(Html):
             sums += {'a': size, 'f': -size}.get(kind, 0)
             self.assertEqual(level, sums)
         self.assertEqual(data['pools'][0]['curve']['t'], [])
+
+    def test_who_allocated_a_block(self):
+        data = self.data(self.page(golden('exit')))
+        self.assertEqual(data['events']['0']['site'], [1, 0, 2])
+        self.assertEqual([frames[:1] for frames in data['sites']], [
+            [], ['/srv/jobs/train.py:12 in Net.forward'],
+            ['/srv/jobs/train.py:15 in Net.backward']])
+
+    def test_who_allocated_what_is_left(self):
+        """Of what was freed nobody knows it."""
+        data = self.data(self.page(self.with_stacks(
+            'alloc=5000', 'alloc=%d' % MIB, 'free=0', 'alloc=5000')))
+        events = data['events']['0']
+        allocs = [(size, site > 0) for kind, size, site in zip(
+            events['kind'], events['asked'], events['site']) if kind == 'a']
+        self.assertEqual(allocs, [(5000, False), (MIB, True), (5000, True)])
+        for frames in data['sites'][1:]:
+            self.assertIn('drv_script', frames[0])
 
     def test_names_cannot_end_an_element(self):
         with open(golden('exit')) as file:
@@ -202,6 +228,11 @@ class Browser(Html):
         self.assertEqual(seen['zoomed']['moment'], seen['click']['moment'])
         self.assertIn('%d.00 MiB allocated' % left, seen['end']['moment'])
         self.assertRegex(seen['hover']['piece'], r'(block|hole): .* at 0x')
+
+    def test_who_allocated_a_block(self):
+        seen = self.look(self.page(self.with_stacks('alloc=%d' % (90 * MIB))))
+        self.assertRegex(seen['hover']['piece'], r'^A block: 90\.00 MiB .*\. '
+                         r'Allocated in drv_script\+0x.*, called from ')
 
     def test_narrow(self):
         self.assertTrue(self.look(self.page(self.churned()), 500)['wide'])

@@ -105,7 +105,14 @@
 			' at ' + address + (found.since === null ?
 				', since before the events begin' :
 				', since ' + gp.moment(found.since, pool.end) + ', by thread ' +
-				events.thread[found.event]);
+				events.thread[found.event]) + allocatedIn(found.event);
+	}
+
+	/* The innermost call first; '' where nobody knows. */
+	function allocatedIn(event) {
+		const frames = data.sites[events.site[event] || 0];
+
+		return frames.length ? '. Allocated in ' + frames.join(', called from ') : '';
 	}
 
 	function move(ns) {
