@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -154,6 +155,98 @@ static void a_moment_takes_three_points(void **state)
 	assert_int_equal(last->allocated, 300 * MIB);
 }
 
+/* Which point was dropped for the newest one; 0: none was, or the last ones
+ * became one. */
+static size_t dropped(const struct gp_timeline *was)
+{
+	const size_t n = GP_TIMELINE_POINTS;
+	size_t i = 1;
+
+	if (was->n < n || timeline.n < n)
+		return 0;
+	while (i < n - 1 && !memcmp(&timeline.points[i], &was->points[i],
+				    sizeof(was->points[i])))
+		i++;
+	return !memcmp(&timeline.points[i], &was->points[i + 1],
+		       (n - 1 - i) * sizeof(was->points[i]))
+		       ? i
+		       : 0;
+}
+
+/* No other point was missed less. Of equal ones the earlier went. */
+static void assert_least(const struct gp_timeline *was, size_t which)
+{
+	double width =
+		(double)(was->points[was->n - 1].ns - was->points[0].ns) /
+		GP_TIMELINE_POINTS;
+	double least = was->off[which] * (was->span[which] + width);
+
+	for (size_t i = 1; i + 1 < was->n; i++) {
+		double area = was->off[i] * (was->span[i] + width);
+
+		if (i < which && least == 0)
+			assert_true(area > 0);
+		assert_true(area >= least * (1 - 1e-9));
+	}
+}
+
+static uint64_t random_number(void)
+{
+	static uint64_t x = 88172645463325252ull;
+
+	x ^= x << 13;
+	x ^= x >> 7;
+	x ^= x << 17;
+	return x;
+}
+
+static uint64_t level(unsigned kind, uint64_t i, uint64_t before)
+{
+	switch (kind) {
+	case 0:
+		return random_number() % 4096 * 65536;
+	case 1:
+		return i * 4096; /* nothing is missed */
+	case 2:
+		return i / 50 % 2 ? before : i % 2 * MIB;
+	default:
+		return i % 1000 ? before + random_number() % 3 * 4096 : 0;
+	}
+}
+
+static void check_which_goes(unsigned kind, bool crowded)
+{
+	static struct gp_timeline was;
+	uint64_t ns = 100000, bytes = 0;
+	unsigned seen = 0;
+
+	memset(&timeline, 0, sizeof(timeline));
+	for (uint64_t i = 0; i < 8000; i++) {
+		ns += crowded ? 500 + random_number() % 1000 : ns / 300 + i % 5;
+		bytes = level(kind, i, bytes);
+		was = timeline;
+		gp_timeline_add(&timeline, ns, bytes,
+				1000 * MIB + i / 64 * 4096);
+		size_t which = dropped(&was);
+
+		if (which && (!crowded || which < GP_TIMELINE_POINTS - 2)) {
+			assert_least(&was, which);
+			seen++;
+		}
+	}
+	assert_true(seen > (crowded ? 500 : 4000));
+}
+
+/* Most are dropped without a look at all: it is the same one all the same. */
+static void what_is_missed_least_goes(void **state)
+{
+	(void)state;
+	for (unsigned kind = 0; kind < 4; kind++) {
+		check_which_goes(kind, false);
+		check_which_goes(kind, true);
+	}
+}
+
 static void times_that_are_equal_do_no_harm(void **state)
 {
 	(void)state;
@@ -233,6 +326,7 @@ int main(void)
 		TEST(what_changes_is_kept),
 		TEST(bursts_do_not_take_all_the_room),
 		TEST(a_moment_takes_three_points),
+		TEST(what_is_missed_least_goes),
 		TEST(times_that_are_equal_do_no_harm),
 		TEST(sections),
 #undef TEST
