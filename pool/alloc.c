@@ -136,14 +136,14 @@ static void finish(struct gp_pool *pool, struct gp_cache *cache,
 	*va = gp_pool_address(pool, gp_block_granule(b)) +
 	      gp_aids_front(pool, bytes);
 	if (!cache) {
-		b->owner = watched;
+		gp_block_set_owner(b, watched);
 		gp_lock(&pool->lock);
 		hand_out(pool, &pool->tally, b, *va, bytes, live);
 		gp_tally_rose(&pool->tally);
 		gp_unlock(&pool->lock);
 		return;
 	}
-	b->owner = cache->number | watched;
+	gp_block_set_owner(b, cache->number | watched);
 	gp_cache_lock(cache);
 	hand_out(pool, &cache->tally, b, *va, bytes, live);
 	if (own)
@@ -251,7 +251,7 @@ static int miss_plain(struct gp_pool *pool, struct gp_cache *cache,
 
 	if (rc)
 		return refuse(pool, rc);
-	b->owner = cache->number;
+	gp_block_set_owner(b, cache->number);
 	gp_cache_lock(cache);
 	finish_plain(pool, cache, b, false, bytes, va);
 	return 0;
@@ -334,7 +334,7 @@ static cold uint32_t unwatch(struct gp_pool *pool, struct gp_block *b,
 {
 	uint32_t owner = b->owner & ~GP_WATCHED;
 
-	b->owner = owner;
+	gp_block_set_owner(b, owner);
 	if (pool->aids)
 		gp_aids_freed(pool, b, va, idle);
 	gp_sites_remove(va);

@@ -40,7 +40,8 @@ struct gp_block {
 	uint64_t stamp;     /* order.h; owned like the state */
 	uint32_t granules;  /* size; changes only while not LIVE */
 	/* Cache it was served from; set before LIVE. With GP_WATCHED, set
-	 * atomically while LIVE and taken away by who claims the block. */
+	 * while LIVE and taken away by who claims the block. Atomic: who walks
+	 * through the pool looks at it. */
 	uint32_t owner;
 
 	/* Neighbours in address order. Guarded by the pool's lock. */
@@ -77,6 +78,12 @@ static inline void gp_block_set_state(struct gp_block *b, enum gp_state state)
 {
 	__atomic_store_n(&b->tag, gp_tag(gp_block_granule(b), state),
 			 __ATOMIC_RELEASE);
+}
+
+/* Only for who has claimed the block, or is about to hand it out. */
+static inline void gp_block_set_owner(struct gp_block *b, uint32_t owner)
+{
+	__atomic_store_n(&b->owner, owner, __ATOMIC_RELAXED);
 }
 
 /* The program's, whatever else. */
