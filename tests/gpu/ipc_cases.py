@@ -61,7 +61,7 @@ def across(context, case):
     """Copies between cards, without peer access and with: their bytes by
     addresses alone, and what they come before and after."""
     told = lines(context, case, "drv_across")
-    orders = lines(context, case, "drv_visits")
+    orders = lines(context, case, "drv_visits", "slowly")
     return {"why": "%d lines equal, %d copies right" % (
         len(told) + len(orders),
         sum(line.endswith(" 0 wrong") for line in told))}
@@ -69,8 +69,8 @@ def across(context, case):
 
 def visits(context, case):
     """Copies between two contexts of one card: what comes before and after."""
-    return {"why": "%d lines equal" % len(lines(context, case, "drv_visits",
-                                                "same"))}
+    return {"why": "%d lines equal" % len(lines(
+        context, case, "drv_visits", "same", "slowly"))}
 
 
 # ---- two processes ------------------------------------------------------------

@@ -4,6 +4,7 @@
  * cuCtxSynchronize and its cuMemFree. The same with and without the preload.
  * Then memory of one that is freed while work of the other has it, or is given
  * out again. Needs two cards; with the argument "same" two contexts of one.
+ * With "slowly", too, it gives a busy card more time for what nothing holds up.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -20,6 +21,7 @@
 #define BYTES   ((size_t)3 << 20)
 #define PITCH   ((size_t)4096)
 #define HOLD_MS 20 /* where the host waits for what is held */
+#define SLOWLY  5 /* times as long */
 
 /* The same whatever the headers take the name for. */
 extern CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags,
@@ -28,6 +30,7 @@ extern CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags,
 enum { LEGACY, BLOCKING, NON_BLOCKING, PER_THREAD, STREAMS };
 
 static bool same_card, peers;
+static useconds_t pace_us = 1000;
 static CUcontext contexts[2];
 static CUdeviceptr at[2], spare[2];
 static CUstream streams[2][STREAMS];
@@ -69,7 +72,7 @@ static void *open_gate(void *arg)
 	for (int ms = 0; ms < HOLD_MS; ms++) {
 		bool last = __atomic_load_n(&all_there, __ATOMIC_ACQUIRE);
 
-		usleep(1000); /* what nothing holds up is long over then */
+		usleep(pace_us); /* what nothing holds up is over then */
 		if (last)
 			break;
 	}
@@ -443,7 +446,11 @@ int main(int argc, char **argv)
 	void *word;
 	int count = 0;
 
-	same_card = argc > 1 && !strcmp(argv[1], "same");
+	for (int i = 1; i < argc; i++) {
+		same_card |= !strcmp(argv[i], "same");
+		if (!strcmp(argv[i], "slowly"))
+			pace_us *= SLOWLY;
+	}
 	if (cuInit(0) || cuDeviceGetCount(&count) || (count < 2 && !same_card))
 		return 77;
 	if (!open_contexts())
