@@ -12,11 +12,18 @@
 #include "tests/sim/pool.h"
 #include "tests/sim/share.h"
 
-struct sim_ctx *sim_current(void)
+struct sim_ctx *sim_current_named(void)
 {
 	struct sim_thread *thread = sim_thread();
 
 	return thread->depth ? thread->stack[thread->depth - 1] : NULL;
+}
+
+struct sim_ctx *sim_current(void)
+{
+	struct sim_ctx *ctx = sim_current_named();
+
+	return ctx && ctx->base ? ctx->base : ctx;
 }
 
 CUresult sim_ctx_open(struct sim_ctx *ctx, struct sim_device *device,
@@ -29,6 +36,7 @@ CUresult sim_ctx_open(struct sim_ctx *ctx, struct sim_device *device,
 	    !sim_share_take(device->ordinal, mine + share, device->total))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	ctx->device = device;
+	ctx->base = NULL;
 	ctx->flags = flags;
 	ctx->api_version = 3020;
 	ctx->sticky = CUDA_SUCCESS;
@@ -64,6 +72,7 @@ void sim_ctx_close(struct sim_ctx *ctx)
 
 	sim_barrier_begin(ctx);
 	ctx->alive = false;
+	sim_greens_end(ctx);
 	sim_captures_end(ctx);
 	sim_events_destroy(ctx);
 	while (!sim_list_empty(&ctx->streams)) {
@@ -86,8 +95,7 @@ void sim_ctx_close(struct sim_ctx *ctx)
 	sim_barrier_end(ctx);
 }
 
-/* A new context, or one that was destroyed and is to come back. locked. */
-static struct sim_ctx *another(void)
+struct sim_ctx *sim_ctx_another(void)
 {
 	struct sim_list *l;
 
@@ -113,7 +121,7 @@ CUresult sim_ctx_create(CUcontext *out, unsigned flags, CUdevice dev)
 	if (!device)
 		return CUDA_ERROR_INVALID_DEVICE;
 	sim_lock();
-	ctx = another();
+	ctx = sim_ctx_another();
 	err = ctx ? sim_ctx_open(ctx, device, flags) : CUDA_ERROR_OUT_OF_MEMORY;
 	sim_unlock();
 	if (err) {
@@ -150,7 +158,7 @@ CUresult sim_ctx_destroy(CUcontext handle)
 	CUresult err = CUDA_SUCCESS;
 
 	sim_lock();
-	if (!sim_handle_is(SIM_K_CTX, ctx) || ctx->primary)
+	if (!sim_handle_is(SIM_K_CTX, ctx) || ctx->primary || ctx->base)
 		err = CUDA_ERROR_INVALID_CONTEXT;
 	else if (!ctx->alive)
 		err = CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -167,7 +175,7 @@ CUresult sim_ctx_get_current(CUcontext *out)
 {
 	if (!out)
 		return CUDA_ERROR_INVALID_VALUE;
-	*out = (CUcontext)(void *)sim_current();
+	*out = (CUcontext)(void *)sim_current_named();
 	return CUDA_SUCCESS;
 }
 
@@ -221,7 +229,7 @@ CUresult sim_ctx_pop(CUcontext *out)
 /* The context named, or the current one for NULL. */
 static CUresult named(CUcontext handle, struct sim_ctx **ctx)
 {
-	*ctx = handle ? (struct sim_ctx *)(void *)handle : sim_current();
+	*ctx = handle ? (struct sim_ctx *)(void *)handle : sim_current_named();
 	if (!*ctx || !known(*ctx))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	return (*ctx)->alive ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -253,10 +261,11 @@ CUresult sim_ctx_synchronize_of(CUcontext handle)
 	if (err)
 		return err;
 	sim_lock();
-	err = sim_capture_sync_ctx(ctx);
+	err = ctx->base ? sim_green_drain(ctx) : sim_capture_sync_ctx(ctx);
 	if (!err) {
-		sim_drain(ctx);
-		err = ctx->sticky;
+		if (!ctx->base)
+			sim_drain(ctx);
+		err = ctx->base ? ctx->base->sticky : ctx->sticky;
 		sim_pools_settle();
 	}
 	sim_unlock();

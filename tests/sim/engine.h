@@ -35,11 +35,13 @@ struct sim_op {
 
 struct sim_stream {
 	struct sim_ctx *ctx;
+	struct sim_ctx *green; /* the one in ctx that it is of, else NULL */
 	uint64_t id;
 	unsigned flags; /* CU_STREAM_NON_BLOCKING or 0 */
 	int priority;
 	uint64_t thread; /* serial, of a per-thread default stream */
 	bool legacy, sweeper, hidden, destroyed;
+	bool detached; /* its green context was destroyed */
 	unsigned
 		launching; /* calls of cuGraphLaunch under way, see launch_us */
 	uint64_t held;     /* seq of the last ctx->held it waits for */
@@ -98,6 +100,9 @@ bool sim_blocking_idle(struct sim_ctx *ctx);
 void sim_wait_more(void);
 
 struct sim_stream *sim_stream_new(struct sim_ctx *ctx, unsigned flags);
+/* One for the program, in a context, which may be a green one. Not locked. */
+CUresult sim_stream_create_in(struct sim_ctx *ctx, CUstream *out,
+			      unsigned flags, int priority);
 /* Its work goes on; the stream is freed after it. */
 void sim_stream_drop(struct sim_stream *stream);
 

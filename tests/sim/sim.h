@@ -85,6 +85,8 @@ struct sim_map {
 
 struct sim_ctx {
 	struct sim_device *device;
+	struct sim_ctx *base; /* of a green one: the primary one, else NULL */
+	void *green;          /* its CUgreenCtx */
 	uint64_t id;
 	unsigned flags, api_version;
 	unsigned primary_refs; /* of a primary context */
@@ -99,7 +101,7 @@ struct sim_ctx {
 	struct sim_stream *sweeper; /* see sim_submit_last(); NULL: none yet */
 	struct sim_stream *gatekeeper; /* see sim_hold_behind(); the same */
 	struct sim_op *held;           /* all new work is behind it, or NULL */
-	struct sim_stream *visits; /* see visit.c; NULL: none yet */
+	struct sim_stream *visits;     /* see visit.c; NULL: none yet */
 	struct sim_list streams;       /* all of it, the legacy one too */
 	struct sim_list regions;       /* freed with the context */
 	struct sim_list events, arrays, modules;
@@ -169,6 +171,7 @@ void sim_card_uuid(int card, int instance, unsigned char uuid[16]);
 /* handles.c: objects the program names by pointer. locked. */
 enum sim_kind {
 	SIM_K_CTX,
+	SIM_K_GREEN,
 	SIM_K_STREAM,
 	SIM_K_EVENT,
 	SIM_K_HANDLE,
@@ -184,13 +187,29 @@ void sim_handle_remove(const void *object);
 bool sim_handle_is(enum sim_kind kind, const void *object);
 
 /* context.c */
-/* The context of this thread, else NULL; alive or not. */
+/* The context of this thread, else NULL; alive or not. For a green one the
+ * primary one that it is part of. */
 struct sim_ctx *sim_current(void);
+/* The same, a green one for itself. */
+struct sim_ctx *sim_current_named(void);
+/* A new context, or one that was destroyed and is to come back; not open.
+ * locked. */
+struct sim_ctx *sim_ctx_another(void);
 /* Make ctx usable: charge the device. locked. */
 CUresult sim_ctx_open(struct sim_ctx *ctx, struct sim_device *device,
 		      unsigned flags);
 /* Wait for its work, then free all it has. locked (dropped meanwhile). */
 void sim_ctx_close(struct sim_ctx *ctx);
+
+/* primary.c: retain and release. locked (dropped meanwhile). */
+CUresult sim_primary_ref(struct sim_device *device);
+CUresult sim_primary_unref(struct sim_device *device, bool *last);
+
+/* green.c. locked. */
+/* Wait for its work; CUDA_SUCCESS, or a capture forbids that. */
+CUresult sim_green_drain(struct sim_ctx *green);
+/* The primary one closes. */
+void sim_greens_end(struct sim_ctx *base);
 
 /* phys.c. locked. */
 CUresult sim_charge(struct sim_device *device, uint64_t bytes);

@@ -54,25 +54,42 @@ static struct sim_stream *own_default(struct sim_ctx *ctx)
 
 struct sim_stream *sim_stream_of(CUstream handle)
 {
-	struct sim_ctx *ctx = sim_current();
+	struct sim_ctx *ctx = sim_current_named();
 	struct sim_stream *stream = (struct sim_stream *)(void *)handle;
 
 	if (handle == CU_STREAM_LEGACY ||
 	    (!handle && !sim_thread()->per_thread))
 		return ctx && ctx->alive ? ctx->legacy : NULL;
 	if (handle == CU_STREAM_PER_THREAD || !handle)
-		return ctx && ctx->alive ? own_default(ctx) : NULL;
-	return sim_handle_is(SIM_K_STREAM, stream) ? stream : NULL;
+		return ctx && ctx->alive && !ctx->base ? own_default(ctx)
+						       : NULL;
+	return sim_handle_is(SIM_K_STREAM, stream) && !stream->detached ? stream
+									: NULL;
 }
 
-CUresult sim_stream_create_priority(CUstream *out, unsigned flags, int priority)
+/* What the default stream of a green context waits for is not documented: here
+ * no stream waits for it, nor it for them. */
+static struct sim_stream *new_in(struct sim_ctx *ctx, unsigned flags)
+{
+	struct sim_stream *stream =
+		ctx->base ? sim_stream_new(ctx->base,
+					   flags | CU_STREAM_NON_BLOCKING)
+			  : sim_stream_new(ctx, flags);
+
+	if (stream && ctx->base)
+		stream->green = ctx;
+	return stream;
+}
+
+CUresult sim_stream_create_in(struct sim_ctx *ctx, CUstream *out,
+			      unsigned flags, int priority)
 {
 	struct sim_stream *stream;
 
 	if (!out || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_lock();
-	stream = sim_stream_new(sim_current(), flags);
+	stream = new_in(ctx, flags);
 	if (stream) {
 		stream->priority = priority > 0    ? 0
 				   : priority < -5 ? -5
@@ -82,6 +99,11 @@ CUresult sim_stream_create_priority(CUstream *out, unsigned flags, int priority)
 	}
 	sim_unlock();
 	return stream ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult sim_stream_create_priority(CUstream *out, unsigned flags, int priority)
+{
+	return sim_stream_create_in(sim_current_named(), out, flags, priority);
 }
 
 CUresult sim_stream_create(CUstream *out, unsigned flags)
@@ -95,7 +117,9 @@ CUresult sim_stream_destroy(CUstream handle)
 	CUresult err = CUDA_ERROR_INVALID_HANDLE;
 
 	sim_lock();
-	if (sim_handle_is(SIM_K_STREAM, stream)) {
+	if (sim_handle_is(SIM_K_STREAM, stream) && stream->detached) {
+		err = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	} else if (sim_handle_is(SIM_K_STREAM, stream)) {
 		sim_handle_remove(stream);
 		sim_stream_drop(stream);
 		err = CUDA_SUCCESS;
@@ -180,7 +204,8 @@ CUresult sim_stream_ctx(CUstream handle, CUcontext *ctx)
 	sim_lock();
 	stream = sim_stream_of(handle);
 	if (stream)
-		*ctx = (CUcontext)(void *)stream->ctx;
+		*ctx = (CUcontext)(void *)(stream->green ? stream->green
+							 : stream->ctx);
 	sim_unlock();
 	return stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
@@ -188,9 +213,19 @@ CUresult sim_stream_ctx(CUstream handle, CUcontext *ctx)
 #if CUDA_VERSION >= 12050
 CUresult sim_stream_ctx_v2(CUstream handle, CUcontext *ctx, CUgreenCtx *green)
 {
-	if (green)
-		*green = NULL;
-	return sim_stream_ctx(handle, ctx);
+	struct sim_stream *stream;
+
+	if (!ctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	sim_lock();
+	stream = sim_stream_of(handle);
+	if (stream)
+		*ctx = (CUcontext)(void *)stream->ctx;
+	if (stream && green)
+		*green = (CUgreenCtx)(stream->green ? stream->green->green
+						    : NULL);
+	sim_unlock();
+	return stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 #endif
 

@@ -108,7 +108,7 @@ static CUresult context_state(void)
 	if (!ctx)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	sim_lock();
-	if (!ctx->alive)
+	if (!ctx->alive || !sim_current_named()->alive)
 		err = CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	else if (ctx->sticky)
 		err = ctx->sticky;
