@@ -347,6 +347,10 @@ bool gp_order_captures(struct gp_stream *stream);
 /* A capture has ended: asks about every stream. */
 void gp_order_recheck(struct gp_order *order);
 
+/* The key of a known stream that is none of a default one's, and of which `is`,
+ * called with the order's lock held, says so; 0: there is none. */
+uint64_t gp_order_find(struct gp_order *order,
+		       bool (*is)(uint64_t key, void *arg), void *arg);
 /* The stream, if it is known. */
 struct gp_stream *gp_order_known(struct gp_order *order, uint64_t key);
 /* It was destroyed: its slots are void. */

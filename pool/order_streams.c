@@ -57,6 +57,20 @@ struct gp_stream *gp_order_known(struct gp_order *order, uint64_t key)
 	return stream;
 }
 
+uint64_t gp_order_find(struct gp_order *order,
+		       bool (*is)(uint64_t key, void *arg), void *arg)
+{
+	uint64_t found = 0;
+
+	gp_lock(&order->lock);
+	for (const struct gp_stream *s = order->streams.first; s && !found;
+	     s = s->next)
+		if (!s->thread && s->key != GP_STREAM_LEGACY && is(s->key, arg))
+			found = s->key;
+	gp_unlock(&order->lock);
+	return found;
+}
+
 void gp_order_forget(struct gp_order *order, struct gp_stream *stream)
 {
 	gp_lock(&order->lock);

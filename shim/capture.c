@@ -28,7 +28,8 @@ static struct {
 	CUstream stream;
 	uint64_t thread; /* whose default stream it is, else 0 */
 	CUcontext context;
-	uint64_t id; /* never the same for two */
+	CUcontext within; /* the green one in it that has the stream, or it */
+	uint64_t id;      /* never the same for two */
 } captures[MAX_CAPTURES];
 static int num_captures;
 static uint64_t last_id;
@@ -111,11 +112,11 @@ static struct gp_slot *begun(CUstream given, CUstream otherwise)
 {
 	CUstream stream = named(given, otherwise);
 	struct gp_context *known = NULL;
-	CUcontext context;
+	CUcontext context, within;
 
 	if (!gp_may_intercept())
 		return NULL;
-	context = context_of(stream);
+	context = within = context_of(stream);
 	if (context && gp_running())
 		known = gp_context_known(context);
 	if (known) {
@@ -128,6 +129,7 @@ static struct gp_slot *begun(CUstream given, CUstream otherwise)
 		captures[num_captures].stream = stream;
 		captures[num_captures].thread = thread_of(stream);
 		captures[num_captures].context = context;
+		captures[num_captures].within = within;
 		captures[num_captures].id = ++last_id;
 		num_captures++;
 	} else {
@@ -245,7 +247,8 @@ void gp_capture_forget(CUcontext context)
 {
 	pthread_mutex_lock(&lock);
 	for (int i = num_captures - 1; i >= 0; i--)
-		if (captures[i].context == context)
+		if (captures[i].context == context ||
+		    captures[i].within == context)
 			remove_at(i);
 	publish();
 	pthread_mutex_unlock(&lock);

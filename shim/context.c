@@ -12,6 +12,7 @@
 #include "shim/capture.h"
 #include "shim/context_impl.h"
 #include "shim/follow.h"
+#include "shim/green.h"
 #include "shim/ipc.h"
 #include "shim/libraries.h"
 #include "shim/overhead.h"
@@ -31,7 +32,7 @@ static struct gp_context *contexts[GP_MAX_CONTEXTS];
 static size_t num_contexts;
 static CUcontext created[MAX_CREATED];
 static size_t num_created;
-static bool any_created; /* ever; atomic */
+static bool any_others; /* than primary ones, ever; atomic */
 
 /* Contexts that are being destroyed, until all is forgotten of them: a new one
  * may have the handle as soon as the driver is through. Guarded by
@@ -211,9 +212,13 @@ static struct gp_context *primary_of(CUdevice device)
 struct gp_context *gp_context_known(CUcontext handle)
 {
 	const struct gp_real *real = gp_real();
+	CUdevice device = gp_green_device(handle);
 	struct gp_context *context;
 	CUcontext current = NULL;
 
+	/* One may be current in one thread only, and not be entered here. */
+	if (device >= 0)
+		return primary_of(device);
 	pthread_mutex_lock(&gp_context_lock);
 	context = find(handle);
 	pthread_mutex_unlock(&gp_context_lock);
@@ -244,11 +249,11 @@ struct gp_context *gp_context_of_pool(const struct gp_pool *pool)
  * Which context is current is the driver's to say, and it is asked, but for
  * launches, where that would cost most. Contexts come from three places. The
  * primary one of a device: with one device there is one. cuCtxCreate and its
- * versions: they are stood in for, and tell before the program has the handle.
- * Others (of graphics, green ones): they have no pool, so what is submitted
- * there is nobody's work. Counted as that of the primary context's stream it
- * does no harm, as more work counts there than there is; what waits prove is
- * asked about as ever.
+ * versions, and cuGreenCtxCreate: they are stood in for, and tell before the
+ * program has the handle. Others (of graphics): they have no pool, so what is
+ * submitted there is nobody's work. Counted as that of the primary context's
+ * stream it does no harm, as more work counts there than there is; what waits
+ * prove is asked about as ever.
  */
 bool gp_context_alone(void)
 {
@@ -257,13 +262,18 @@ bool gp_context_alone(void)
 
 	if (!n && gp_real()->cuDeviceGetCount(&n) == CUDA_SUCCESS)
 		__atomic_store_n(&devices, n, __ATOMIC_RELAXED);
-	return n == 1 && !__atomic_load_n(&any_created, __ATOMIC_ACQUIRE);
+	return n == 1 && !__atomic_load_n(&any_others, __ATOMIC_ACQUIRE);
+}
+
+void gp_context_others(void)
+{
+	__atomic_store_n(&any_others, true, __ATOMIC_RELEASE);
+	gp_follow_expire();
 }
 
 void gp_context_created(CUcontext context)
 {
-	__atomic_store_n(&any_created, true, __ATOMIC_RELEASE);
-	gp_follow_expire();
+	gp_context_others();
 	pthread_mutex_lock(&gp_context_lock);
 	if (!was_created(context) && num_created < MAX_CREATED)
 		created[num_created++] = context;
@@ -444,6 +454,12 @@ void gp_context_gone(CUcontext handle)
 	gp_ipc_context_gone(handle, -1);
 	gp_overhead_gone(handle, -1);
 	left(handle, -1);
+}
+
+void gp_context_green_gone(CUcontext handle)
+{
+	gone(match_handle, &handle);
+	gp_capture_forget(handle);
 }
 
 void gp_context_primary_gone(CUdevice device)

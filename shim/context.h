@@ -84,6 +84,12 @@ struct gp_context *gp_context_of_pool(const struct gp_pool *pool);
 /* The program created this context (cuCtxCreate). */
 void gp_context_created(CUcontext context);
 
+/* It made one that is neither that nor a primary one. */
+void gp_context_others(void);
+
+/* A green one is about to be destroyed: nothing in it is ours. */
+void gp_context_green_gone(CUcontext context);
+
 /* The context was destroyed or reset: its pool goes, old pointers become
  * unknown. Called after the driver did it. */
 void gp_context_gone(CUcontext context);

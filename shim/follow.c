@@ -233,6 +233,42 @@ void gp_follow_end(struct gp_work *work, const struct gp_work_row *row,
 	}
 }
 
+/* ---- green contexts --------------------------------------------------------------- */
+
+struct in_green {
+	CUcontext green;
+	CUstream found;
+};
+
+static bool is_in(uint64_t stream, void *green)
+{
+	CUcontext handle = NULL;
+
+	return gp_real()->cuStreamGetCtx((CUstream)stream, &handle) ==
+		       CUDA_SUCCESS &&
+	       handle == green;
+}
+
+static void find_in(struct gp_context *context, void *arg)
+{
+	struct gp_order *order = gp_follow_order(context);
+	struct in_green *in = arg;
+
+	if (order && !in->found)
+		in->found = (CUstream)gp_order_find(order, is_in, in->green);
+}
+
+void gp_follow_leave(CUcontext green)
+{
+	struct in_green in = {green, NULL};
+
+	do {
+		gp_follow_destroy(in.found);
+		in.found = NULL;
+		gp_context_each(find_in, &in);
+	} while (in.found);
+}
+
 #ifdef GP_MUTATIONS
 static void only_idle(struct gp_context *context, void *arg)
 {

@@ -34,6 +34,9 @@ void gp_follow_capture_ended(CUstream stream);
 /* Before cuStreamDestroy. */
 void gp_follow_destroy(CUstream stream);
 
+/* The same of all streams of a green context, which is about to be destroyed. */
+void gp_follow_leave(CUcontext green);
+
 /* After a cuStreamQuery that answered "not ready": is that so only for events
  * that marks left, while all of the program is behind its last free? */
 bool gp_follow_is_empty(const struct gp_work *work);

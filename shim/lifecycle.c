@@ -7,6 +7,8 @@
 
 #include "conf/conf.h"
 #include "shim/context.h"
+#include "shim/follow.h"
+#include "shim/green.h"
 #include "shim/hooks.h"
 #include "shim/overhead.h"
 #include "shim/room.h"
@@ -234,22 +236,33 @@ CUresult cuCtxDestroy_v2(CUcontext context)
 }
 
 /* Only the last release destroys the primary context. */
-static CUresult release(__typeof__(cuDevicePrimaryCtxRelease) *real,
-			CUdevice device)
+static pthread_mutex_t *release_begins(CUdevice device)
 {
 	pthread_mutex_t *lock = lock_primary(device);
-	CUresult rc;
 
 	note_retained(device, NULL);
 	if (lock)
 		gp_context_may_leave(device);
-	rc = real(device);
+	return lock;
+}
+
+static CUresult release_ended(pthread_mutex_t *lock, CUdevice device,
+			      CUresult rc)
+{
 	if (lock && rc == CUDA_SUCCESS && active(device) == 0)
 		gp_context_primary_gone(device);
 	else if (lock)
 		gp_context_stays(NULL, device);
 	unlock_primary(lock);
 	return rc;
+}
+
+static CUresult release(__typeof__(cuDevicePrimaryCtxRelease) *real,
+			CUdevice device)
+{
+	pthread_mutex_t *lock = release_begins(device);
+
+	return release_ended(lock, device, real(device));
 }
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice device)
@@ -289,3 +302,65 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
 	return reset(gp_real()->cuDevicePrimaryCtxReset_v2, device);
 }
+
+/* ---- green contexts ------------------------------------------------------------------ */
+
+#if CUDA_VERSION >= 12040
+/* It retains the primary one, which the first who does so makes. */
+static CUresult make_green(CUgreenCtx *green, CUdevResourceDesc desc,
+			   CUdevice device, unsigned flags)
+{
+	pthread_mutex_t *lock = lock_primary(device);
+	CUresult rc = gp_real()->cuGreenCtxCreate(green, desc, device, flags);
+
+	unlock_primary(lock);
+	return rc;
+}
+
+static void know_green(CUgreenCtx green, CUdevice device)
+{
+	struct gp_green made = {.green = green, .device = device};
+
+	gp_context_others();
+	if (gp_real()->cuCtxFromGreenCtx(&made.context, green) != CUDA_SUCCESS)
+		return;
+	gp_context_await_left(made.context);
+	gp_green_add(&made);
+}
+
+CUresult cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc desc,
+			  CUdevice device, unsigned flags)
+{
+	struct gp_overhead overhead;
+	CUresult rc;
+
+	gp_overhead_begin(&overhead, device, true);
+	rc = make_green(green, desc, device, flags);
+	if (room_made(&overhead, device, rc))
+		rc = make_green(green, desc, device, flags);
+	if (rc == CUDA_SUCCESS && gp_may_intercept())
+		know_green(*green, device);
+	gp_overhead_end(&overhead, rc, NULL);
+	return rc;
+}
+
+/* Its streams are left behind, or go with it: no call takes them any more, what
+ * they have goes on. And it releases the primary one. */
+CUresult cuGreenCtxDestroy(CUgreenCtx green)
+{
+	const struct gp_real *real = gp_real();
+	pthread_mutex_t *lock;
+	struct gp_green was;
+	CUresult rc;
+
+	if (!gp_may_intercept() || !gp_green_take(green, &was))
+		return real->cuGreenCtxDestroy(green);
+	gp_follow_leave(was.context);
+	gp_context_green_gone(was.context);
+	lock = release_begins(was.device);
+	rc = real->cuGreenCtxDestroy(green);
+	if (rc != CUDA_SUCCESS)
+		gp_green_add(&was);
+	return release_ended(lock, was.device, rc);
+}
+#endif
