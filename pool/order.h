@@ -88,6 +88,10 @@ void gp_order_exit(struct gp_order *order);
 /* From now on frees wait on the host: not all work is seen. Any thread. */
 void gp_order_give_up(struct gp_order *order);
 
+/* The same, and work that no stream here stands for comes next on this thread:
+ * what it must be behind is over then. Waits on the host; no lock is held. */
+void gp_order_unseen(struct gp_order *order);
+
 /* From now on a block is handed out only when nothing uses it any more: there
  * is somebody who reaches memory without any stream. Nor is memory moved. Any
  * thread. */

@@ -148,6 +148,17 @@ bool gp_order_await(struct gp_order *order, uint64_t stamp)
 	       gp_order_idle(order, stamp);
 }
 
+/* What is needed so far is behind frees of the program, for which it would have
+ * waited. Where another thread needs more meanwhile, all is waited for. */
+void gp_order_unseen(struct gp_order *order)
+{
+	gp_order_complete(order,
+			  __atomic_load_n(&order->need, __ATOMIC_ACQUIRE));
+	gp_order_give_up(order);
+	gp_order_complete(order,
+			  __atomic_load_n(&order->need, __ATOMIC_ACQUIRE));
+}
+
 int gp_order_wait(struct gp_order *order)
 {
 	return gp_order_wait_all(order, &order->counters.wait_memory);

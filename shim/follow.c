@@ -5,6 +5,7 @@
 #include "shim/capture.h"
 #include "shim/context.h"
 #include "shim/follow_impl.h"
+#include "shim/green.h"
 #include "shim/names.h"
 #include "shim/state.h"
 
@@ -79,14 +80,32 @@ static inline unsigned place(CUstream stream)
 	return (unsigned)((uintptr_t)stream * 0x9e3779b97f4a7c15ull >> 60);
 }
 
+/* Work in the default stream of a green context, which none but the thread that
+ * has it current can name. What is in no stream of the primary one's order may
+ * use its pool's memory all the same: frees wait from now on, as the driver's. */
+static void unseen(CUcontext green)
+{
+	struct gp_order *order;
+
+	if (!green || gp_green_device(green) < 0)
+		return;
+	order = gp_follow_order(gp_context_known(green));
+	if (!order)
+		return;
+	gp_order_unseen(order);
+	gp_follow_expire();
+}
+
 static cold struct gp_slot *find(CUstream stream, CUcontext context)
 {
-	unsigned now = gp_follow_generation();
+	unsigned now;
 	struct gp_order *order;
 	struct recent *r;
 
 	if (!gp_active())
 		return NULL;
+	unseen(context);
+	now = gp_follow_generation();
 	order = gp_follow_order(context_of(stream));
 	r = &recent[place(stream)];
 	r->slot = order ? gp_order_slot(order, (uintptr_t)stream) : NULL;

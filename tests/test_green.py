@@ -22,6 +22,13 @@ class Green(harness.CudaTest):
         """Memory is used again behind their work."""
         self.assertEqual(self.run_green('streams'), AGAIN)
 
+    def test_default_stream(self):
+        """Nobody else can name it: frees wait for it, and for what memory had
+        before its first work."""
+        for what in 'default', 'first':
+            with self.subTest(what=what):
+                self.assertEqual(self.run_green(what), AGAIN)
+
     def test_left_behind(self):
         """No call takes a stream of one that was destroyed: its work counts,
         but it is in no mark, which could not be made then."""
