@@ -84,23 +84,25 @@ void gp_order_forget(struct gp_order *order, struct gp_stream *stream)
 struct gp_slot *gp_order_own_slot(struct gp_order *order, struct gp_slot **slot)
 {
 	const struct gp_driver *driver = order->driver;
+	struct gp_slot *made = *slot;
 	struct gp_stream *stream;
 	uint64_t key;
 
-	if (*slot)
-		return *slot;
+	if (made)
+		return made;
 	if (driver->streams->stream_create(driver->dev, false, &key))
 		return NULL;
 	stream = gp_stream_add(&order->streams, key, 0, false);
 	if (stream) {
 		stream->order = order;
-		*slot = gp_slot_get(&order->streams, stream, 0);
-		if (!*slot)
+		made = gp_slot_get(&order->streams, stream, 0);
+		if (!made)
 			gp_stream_remove(&order->streams, stream);
 	}
-	if (!*slot)
+	if (!made)
 		driver->streams->stream_destroy(driver->dev, key);
-	return *slot;
+	*slot = made;
+	return made;
 }
 
 int gp_order_hold(struct gp_order *order, const struct gp_event *event)
@@ -122,15 +124,12 @@ int gp_order_hold(struct gp_order *order, const struct gp_event *event)
 /* [13] The anchor waits for all that the stream `key` has. */
 static int hold(struct gp_order *order, uint64_t key)
 {
-	const struct gp_driver *driver = order->driver;
 	struct gp_event *event = gp_order_record(order, key);
 	int rc;
 
 	if (!event)
 		return -EIO;
 	rc = gp_order_hold(order, event);
-	if (rc) /* wait for it here, then */
-		rc = driver->streams->event_sync(driver->dev, event->id);
 	gp_event_put(&order->marks, event);
 	return rc;
 }

@@ -45,7 +45,7 @@ void gp_order_visit_begin(struct gp_order *order, struct gp_slot *by)
 	if (gp_order_is(order, GP_ORDER_SYNC))
 		return;
 	if (!by) {
-		gp_order_give_up(order);
+		gp_order_unseen(order);
 		return;
 	}
 	slot = of_default(order, by);

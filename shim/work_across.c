@@ -160,7 +160,8 @@ static bool reaches(uint32_t device, CUcontext other)
 
 struct crossing {
 	enum gp_work_id id;
-	struct gp_work work; /* of one that is no mere submission */
+	bool submits;        /* and no more */
+	struct gp_work work; /* else */
 	struct gp_slot *slot;
 	struct gp_order *at[2]; /* whose memory it reaches, but the stream's */
 	bool covered[2];
@@ -195,7 +196,8 @@ static void begin(struct crossing *c, enum gp_work_id id, CUstream stream,
 
 	c->id = id;
 	c->n = 0;
-	if (row->class == GP_WORK_SUBMIT) {
+	c->submits = row->class == GP_WORK_SUBMIT;
+	if (c->submits) {
 		c->slot = gp_work_submit(stream, row->default_stream);
 	} else {
 		gp_work_begin(&c->work, id, stream, NULL, NULL);
@@ -209,15 +211,15 @@ static void begin(struct crossing *c, enum gp_work_id id, CUstream stream,
 
 static void end(struct crossing *c, CUresult rc)
 {
-	const struct gp_work_row *row = &gp_work_rows[c->id];
-	bool shows = row->flags & GP_WORK_HOST && rc == CUDA_SUCCESS;
+	bool host = gp_work_rows[c->id].flags & GP_WORK_HOST;
+	bool shows = host && rc == CUDA_SUCCESS;
 
 	while (c->n--)
 		gp_order_visit_end(c->at[c->n], c->slot, c->covered[c->n],
 				   shows);
-	if (row->class != GP_WORK_SUBMIT)
+	if (!c->submits)
 		gp_work_end(&c->work, rc);
-	else if (row->flags & GP_WORK_HOST)
+	else if (host)
 		gp_work_shown(c->slot, rc);
 	else
 		gp_work_submitted(c->slot, rc);
@@ -375,18 +377,20 @@ static CUresult copy_told_box(enum gp_work_id id, CUDA_MEMCPY3D_PEER *box,
 
 static struct side side_of_box(CUmemorytype type, CUcontext context)
 {
-	return type == CU_MEMORYTYPE_HOST
-		       ? (struct side){.type = CU_MEMORYTYPE_HOST}
-		       : side_in(context);
+	struct side side = side_in(context);
+
+	if (type == CU_MEMORYTYPE_HOST)
+		side.type = CU_MEMORYTYPE_HOST;
+	return side;
 }
 
 CUresult gp_copy_3d_peer(enum gp_work_id id, const CUDA_MEMCPY3D_PEER *box,
 			 CUstream stream)
 {
-	struct side none = {.type = CU_MEMORYTYPE_HOST};
+	struct side host = {.type = CU_MEMORYTYPE_HOST};
 
 	if (!box)
-		return copy_box(id, box, none, none, stream);
+		return copy_box(id, NULL, host, host, stream);
 	return copy_box(
 		id, box, side_of_box(box->dstMemoryType, box->dstContext),
 		side_of_box(box->srcMemoryType, box->srcContext), stream);

@@ -21,7 +21,7 @@
 #define BYTES   ((size_t)3 << 20)
 #define PITCH   ((size_t)4096)
 #define HOLD_MS 20 /* where the host waits for what is held */
-#define SLOWLY  5 /* times as long */
+#define SLOWLY  5  /* times as long */
 
 /* The same whatever the headers take the name for. */
 extern CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags,

@@ -53,7 +53,7 @@ struct sim_work {
 	struct sim_box dst, src;
 	/* Of a copy: with whose access. NULL: the stream's. */
 	struct sim_ctx *dst_ctx, *src_ctx;
-	bool named; /* the program named them: a peer copy */
+	bool named;     /* the program named them: a peer copy */
 	void *staging;  /* a copy's source, held until it is done */
 	uint64_t value; /* of a set, write or wait value */
 	unsigned bytes; /* of that value */
