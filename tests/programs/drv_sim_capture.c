@@ -343,6 +343,7 @@ int main(void)
 	more_nodes();
 	info();
 	NEED(cuCtxSynchronize());
+	NEED(cuDeviceGraphMemTrim(0));
 	IS(gpusim_used_bytes(0), used);
 	return sim_test_end();
 }

@@ -206,6 +206,45 @@ static void wrong_contents(void)
 	NEED(launch(expect, one, 2));
 }
 
+/* A graph that allocates, fills and frees; launched into both streams. */
+static void memory_of_graph(void)
+{
+	CUgraphExec exec;
+	CUgraph graph;
+
+	NEED(cuStreamBeginCapture(one, CU_STREAM_CAPTURE_MODE_RELAXED));
+	NEED(cuMemAllocAsync(&memory, 3 * MIB, one));
+	NEED(launch(fill, one, 1));
+	NEED(launch(expect, one, 1));
+	NEED(cuMemFreeAsync(memory, one));
+	NEED(cuStreamEndCapture(one, &graph));
+	NEED(cuGraphInstantiate(&exec, graph, 0));
+	for (int i = 0; i < 4; i++) {
+		gpusim_call_begin(GPUSIM_WORKS);
+		NEED(cuGraphLaunch(exec, i < 2 ? one : two));
+		gpusim_call_end();
+	}
+}
+
+/* It has no memory there before it is launched, and after a trim. */
+static void graph_not_launched(void)
+{
+	CUgraph graph;
+
+	NEED(cuStreamBeginCapture(one, CU_STREAM_CAPTURE_MODE_RELAXED));
+	NEED(cuMemAllocAsync(&memory, 3 * MIB, one));
+	NEED(cuStreamEndCapture(one, &graph));
+	NEED(launch(fill, two, 1));
+}
+
+static void graph_trimmed(void)
+{
+	memory_of_graph();
+	finish();
+	NEED(cuDeviceGraphMemTrim(0));
+	NEED(launch(fill, two, 1));
+}
+
 static int run(void (*body)(void))
 {
 	pid_t child = fork();
@@ -238,5 +277,8 @@ int main(void)
 	IS(run(no_order_for_pool), GPUSIM_OBJECTS);
 	IS(run(unmapped), GPUSIM_OBJECTS);
 	IS(run(wrong_contents), GPUSIM_OBJECTS);
+	IS(run(memory_of_graph), 0);
+	IS(run(graph_not_launched), GPUSIM_OBJECTS);
+	IS(run(graph_trimmed), GPUSIM_OBJECTS);
 	return sim_test_end();
 }

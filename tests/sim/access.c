@@ -64,6 +64,22 @@ static bool reach_host(const struct sim_agent *agent, CUdeviceptr va,
 	return va && (!agent->kernel || sim.settings.pageable);
 }
 
+/* As it is mapped now. What was asked for was checked when the work was
+ * submitted: by now another node may have the addresses, for less. */
+static bool reach_graph(const struct sim_agent *agent,
+			const struct sim_region *region, CUdeviceptr va,
+			uint64_t bytes, struct sim_piece *piece)
+{
+	uint64_t end = region->va + region->span;
+	struct sim_map *map = sim_map_at(va);
+
+	if (!map || va >= end || !may_reach_device(agent, region))
+		return false;
+	take(piece, map->phys, va - map->va, map->va + map->bytes - va,
+	     bytes < end - va ? bytes : end - va);
+	return true;
+}
+
 bool sim_reach(const struct sim_agent *agent, CUdeviceptr va, uint64_t bytes,
 	       struct sim_piece *piece)
 {
@@ -83,6 +99,8 @@ bool sim_reach(const struct sim_agent *agent, CUdeviceptr va, uint64_t bytes,
 		     bytes);
 		return true;
 	}
+	if (region->kind == SIM_GRAPH)
+		return reach_graph(agent, region, va, bytes, piece);
 	/* The driver checks a copy against what was asked for; hardware knows
 	 * only what was taken. */
 	if (va - region->va >= (agent->kernel ? region->span : region->bytes) ||
@@ -110,6 +128,9 @@ bool sim_reachable(const struct sim_agent *agent, CUdeviceptr va,
 
 		if (region && region->dying)
 			return false;
+		/* Perhaps it is mapped only later. */
+		if (region && region->kind == SIM_GRAPH)
+			return bytes <= region->va + region->bytes - va;
 		if (!sim_reach(agent, va, bytes, &piece))
 			return false;
 		sim_piece_done(&piece);

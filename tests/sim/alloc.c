@@ -10,6 +10,7 @@
 
 #include "tests/sim/bodies.h"
 #include "tests/sim/engine.h"
+#include "tests/sim/graph_memory.h"
 #include "tests/sim/pool.h"
 #include "tests/sim/share.h"
 
@@ -107,6 +108,8 @@ void sim_region_destroy(struct sim_region *region)
 	if (region->kind == SIM_PLAIN && region->bytes <= SIM_SMALL)
 		charge_small(region->ctx,
 			     region->ctx->small_bytes - region->span);
+	if (region->kind == SIM_GRAPH)
+		sim_graph_region_gone(region);
 	if (region->kind == SIM_ASYNC && sim_pool_returned(region)) {
 		free(region); /* its memory is the pool's */
 		return;
@@ -184,20 +187,26 @@ static struct sim_region *owned(CUdeviceptr va)
 	if (!region || region->va != va || region->dying)
 		return NULL;
 	return region->kind == SIM_PLAIN || region->kind == SIM_ASYNC ||
-			       region->kind == SIM_MANAGED
+			       region->kind == SIM_MANAGED ||
+			       region->kind == SIM_GRAPH
 		       ? region
 		       : NULL;
 }
 
-/* Asynchronous memory is given up when what its context has now is done;
- * nobody waits for that. locked. */
+/* Asynchronous memory, and what a graph left allocated, is given up when what
+ * its context has now is done; nobody waits for that. locked. */
 static CUresult free_later(struct sim_region *region)
 {
 	struct sim_work work = {.kind = SIM_W_FREE, .region = region};
 
+	if (region->kind == SIM_GRAPH && !sim_graph_freed(region))
+		return CUDA_ERROR_INVALID_VALUE;
 	region->dying = true;
 	if (sim_idle(region->ctx)) {
-		sim_region_destroy(region);
+		if (region->kind == SIM_GRAPH)
+			sim_graph_reached(region);
+		else
+			sim_region_destroy(region);
 		return CUDA_SUCCESS;
 	}
 	return sim_submit_last(region->ctx, &work, NULL);
@@ -214,7 +223,8 @@ CUresult sim_mem_free(CUdeviceptr va)
 	sim_delay(sim.settings.free_us);
 	sim_lock();
 	region = owned(va);
-	if (region && region->kind == SIM_ASYNC) {
+	if (region &&
+	    (region->kind == SIM_ASYNC || region->kind == SIM_GRAPH)) {
 		err = free_later(region);
 	} else if (region) {
 		/* Nobody else may free it while this waits; but the context

@@ -14,7 +14,7 @@
 
 #include "tests/sim/bodies.h"
 #include "tests/sim/event.h"
-#include "tests/sim/graph.h"
+#include "tests/sim/graph_memory.h"
 
 struct sim_list sim_captures = {&sim_captures, &sim_captures};
 
@@ -217,4 +217,43 @@ CUresult sim_capture_wait(struct sim_stream *stream, struct sim_event *event)
 	}
 	stream->capture = capture;
 	return CUDA_SUCCESS;
+}
+
+/* ---- memory ------------------------------------------------------------------ */
+
+/* The node is what the stream's next work comes after. */
+static CUresult goes_on(struct sim_stream *stream, struct sim_node *node,
+			CUresult err)
+{
+	if (!err && !sim_deps_set(&stream->deps, &stream->dep_count, &node, 1))
+		err = sim_capture_break(stream, CUDA_ERROR_OUT_OF_MEMORY);
+	return err;
+}
+
+CUresult sim_capture_alloc(struct sim_stream *stream, struct sim_device *device,
+			   uint64_t bytes, CUdeviceptr *out)
+{
+	struct sim_node *node;
+	CUresult err;
+
+	if (stream->capture->broken)
+		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+	err = sim_graph_node_alloc(stream->capture->graph, stream->ctx, device,
+				   bytes, stream->deps, stream->dep_count,
+				   &node);
+	if (!err)
+		*out = node->work.dst.va;
+	return goes_on(stream, node, err);
+}
+
+CUresult sim_capture_free(struct sim_stream *stream, CUdeviceptr va)
+{
+	struct sim_node *node;
+	CUresult err;
+
+	if (stream->capture->broken)
+		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+	err = sim_graph_node_free(stream->capture->graph, va, stream->deps,
+				  stream->dep_count, &node);
+	return goes_on(stream, node, err);
 }

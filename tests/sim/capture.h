@@ -51,9 +51,10 @@ CUresult sim_capture_sync_ctx(struct sim_ctx *ctx);
 CUresult sim_capture_record(struct sim_stream *stream, struct sim_event *event);
 CUresult sim_capture_wait(struct sim_stream *stream, struct sim_event *event);
 
-/* The graph that is captured keeps this memory. False: no host memory. */
-bool sim_capture_keep(struct sim_stream *stream,
-		      const struct sim_region *region);
+/* Memory that is allocated, or freed, in a stream that captures. */
+CUresult sim_capture_alloc(struct sim_stream *stream, struct sim_device *device,
+			   uint64_t bytes, CUdeviceptr *out);
+CUresult sim_capture_free(struct sim_stream *stream, CUdeviceptr va);
 
 /* Make the stream's capture invalid; returns err. */
 CUresult sim_capture_break(struct sim_stream *stream, CUresult err);

@@ -290,9 +290,3 @@ CUresult sim_capture_mode(CUstreamCaptureMode *mode)
 	*mode = before;
 	return CUDA_SUCCESS;
 }
-
-bool sim_capture_keep(struct sim_stream *stream,
-		      const struct sim_region *region)
-{
-	return sim_graph_keep(stream->capture->graph, region);
-}

@@ -9,6 +9,7 @@
 #include "tests/sim/capture.h"
 #include "tests/sim/engine.h"
 #include "tests/sim/event.h"
+#include "tests/sim/graph_pages.h"
 #include "tests/sim/pool.h"
 #include "tests/sim/share.h"
 
@@ -66,6 +67,19 @@ CUresult sim_ctx_open(struct sim_ctx *ctx, struct sim_device *device,
 	return CUDA_SUCCESS;
 }
 
+static bool any_alive(const struct sim_device *device)
+{
+	struct sim_list *l;
+
+	for (l = sim.contexts.next; l != &sim.contexts; l = l->next) {
+		const struct sim_ctx *ctx = sim_entry(l, struct sim_ctx, link);
+
+		if (ctx->alive && ctx->device == device)
+			return true;
+	}
+	return false;
+}
+
 void sim_ctx_close(struct sim_ctx *ctx)
 {
 	struct sim_stream *stream;
@@ -90,6 +104,8 @@ void sim_ctx_close(struct sim_ctx *ctx)
 		sim_region_destroy(
 			sim_entry(ctx->regions.next, struct sim_region, link));
 	sim_pools_settle();
+	if (!any_alive(ctx->device))
+		sim_graphs_trim(ctx->device);
 	ctx->device->context_used -= sim.settings.context;
 	sim_uncharge(ctx->device, 0); /* the share */
 	sim_barrier_end(ctx);

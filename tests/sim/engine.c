@@ -2,6 +2,7 @@
  * Completing operations, and the two threads that work streams off.
  */
 #include "tests/sim/engine.h"
+#include "tests/sim/graph_memory.h"
 #include "tests/sim/oracle.h"
 
 #include <signal.h>
@@ -49,7 +50,10 @@ void sim_op_perform(struct sim_op *op)
 	if (sim_oracle_on())
 		sim_oracle_run(op);
 	if (op->work.kind == SIM_W_FREE) {
-		sim_region_destroy(op->work.region);
+		if (op->work.region->kind == SIM_GRAPH)
+			sim_graph_reached(op->work.region);
+		else
+			sim_region_destroy(op->work.region);
 	} else if (!ctx->sticky) {
 		struct sim_stream *stream = op->stream;
 
@@ -57,6 +61,8 @@ void sim_op_perform(struct sim_op *op)
 		err = sim_work_run(ctx, (CUstream)(void *)stream, &op->work);
 		sim_lock();
 	}
+	if (op->work.run)
+		sim_run_done(op->work.run);
 	if (err && sim_oracle_on())
 		sim_oracle_failed(op, err);
 	complete(op, err);

@@ -7,6 +7,7 @@
 #include "tests/sim/bodies.h"
 #include "tests/sim/engine.h"
 #include "tests/sim/event.h"
+#include "tests/sim/graph_memory.h"
 
 struct sim_graph *sim_graph_new(void)
 {
@@ -35,30 +36,9 @@ void sim_graph_unref(struct sim_graph *graph)
 		return;
 	for (size_t i = 0; i < graph->count; i++)
 		node_free(graph->nodes[i]);
-	for (size_t i = 0; i < graph->memory_count; i++) {
-		struct sim_region *region = sim_region_at(graph->memory[i].va);
-
-		/* A reset may have freed it, and another have the address. */
-		if (region && region->id == graph->memory[i].id)
-			sim_region_destroy(region);
-	}
-	free(graph->memory);
+	sim_graph_memory_drop(graph);
 	free(graph->nodes);
 	free(graph);
-}
-
-bool sim_graph_keep(struct sim_graph *graph, const struct sim_region *region)
-{
-	size_t n = graph->memory_count;
-	void *more = realloc(graph->memory, (n + 1) * sizeof(*graph->memory));
-
-	if (!more)
-		return false;
-	graph->memory = more;
-	graph->memory[n].va = region->va;
-	graph->memory[n].id = region->id;
-	graph->memory_count++;
-	return true;
 }
 
 struct sim_node *sim_graph_add(struct sim_graph *graph, struct sim_work *work,
@@ -167,7 +147,7 @@ static struct sim_exec *instantiate(struct sim_graph *graph)
 	return NULL;
 }
 
-static struct sim_graph *graph_of(CUgraph handle)
+struct sim_graph *sim_graph_of(CUgraph handle)
 {
 	struct sim_graph *graph = (struct sim_graph *)(void *)handle;
 
@@ -181,13 +161,17 @@ CUresult sim_graph_instantiate_flags(CUgraphExec *out, CUgraph handle,
 	struct sim_graph *graph;
 	struct sim_exec *exec;
 
-	(void)flags; /* where it is launched from, and priorities */
+	/* Other flags say where it is launched from, and with what priority. */
 	sim_lock();
-	graph = graph_of(handle);
-	if (graph && out) {
+	graph = sim_graph_of(handle);
+	if (graph && out && !(graph->has_memory && graph->num_execs)) {
 		exec = instantiate(graph);
 		err = exec ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 		if (exec) {
+			exec->auto_free =
+				flags &
+				CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+			graph->num_execs++;
 			sim_handle_add(SIM_K_EXEC, exec);
 			*out = (CUgraphExec)(void *)exec;
 		}
@@ -206,15 +190,40 @@ CUresult sim_graph_instantiate(CUgraphExec *out, CUgraph graph,
 	return sim_graph_instantiate_flags(out, graph, 0);
 }
 
+static void forget_last(struct sim_exec *exec)
+{
+	if (exec->last)
+		sim_op_unref(exec->last);
+	exec->last = NULL;
+}
+
+/* Launches of one instance follow one another. */
+static CUresult behind_last(struct sim_exec *exec, struct sim_stream *stream)
+{
+	struct sim_work wait = {
+		.kind = SIM_W_WAIT, .awaited = exec->last, .program = true};
+
+	if (!exec->last || exec->last->state == SIM_DONE ||
+	    exec->last->stream == stream || stream->capture)
+		return CUDA_SUCCESS;
+	sim_op_ref(exec->last);
+	return sim_submit(stream, &wait, NULL);
+}
+
 CUresult sim_graph_upload(CUgraphExec handle, CUstream hstream)
 {
 	struct sim_work mark = {.kind = SIM_W_MARK};
+	struct sim_exec *exec = (struct sim_exec *)(void *)handle;
 	CUresult err = CUDA_ERROR_INVALID_VALUE;
 	struct sim_stream *stream;
 
 	sim_lock();
 	stream = sim_stream_of(hstream);
-	if (stream && sim_handle_is(SIM_K_EXEC, (void *)handle))
+	if (stream && sim_handle_is(SIM_K_EXEC, exec))
+		err = behind_last(exec, stream);
+	if (!err)
+		err = sim_graph_map(exec->graph, stream);
+	if (!err)
 		err = sim_submit(stream, &mark, NULL);
 	sim_unlock();
 	return err;
@@ -250,12 +259,35 @@ static void records(const struct sim_exec *exec, struct sim_op *op)
 	}
 }
 
+static CUresult launch(struct sim_exec *exec, struct sim_stream *stream)
+{
+	struct sim_work work = {.kind = SIM_W_GRAPH, .us = exec->us};
+	struct sim_op *op = NULL;
+	CUresult err = behind_last(exec, stream);
+
+	if (!err)
+		err = sim_graph_begin(exec->graph, stream, exec->auto_free,
+				      &work.run);
+	if (err)
+		return err;
+	work.exec = exec;
+	exec->refs += 2; /* the work's, and ours */
+	err = sim_submit(stream, &work, &op);
+	if (err)
+		sim_graph_cancel(exec->graph);
+	if (op) {
+		records(exec, op);
+		forget_last(exec);
+		exec->last = op;
+	}
+	sim_exec_unref(exec);
+	return err;
+}
+
 CUresult sim_graph_launch(CUgraphExec handle, CUstream hstream)
 {
 	struct sim_exec *exec = (struct sim_exec *)(void *)handle;
-	struct sim_work work = {.kind = SIM_W_GRAPH};
 	CUresult err = CUDA_ERROR_INVALID_VALUE;
-	struct sim_op *op = NULL;
 	struct sim_stream *stream;
 
 	sim_lock();
@@ -267,16 +299,8 @@ CUresult sim_graph_launch(CUgraphExec handle, CUstream hstream)
 		sim_lock();
 		stream->launching--;
 	}
-	if (stream && sim_handle_is(SIM_K_EXEC, exec)) {
-		work.exec = exec;
-		work.us = exec->us;
-		exec->refs++;
-		err = sim_submit(stream, &work, &op);
-	}
-	if (op) {
-		records(exec, op);
-		sim_op_unref(op);
-	}
+	if (stream && sim_handle_is(SIM_K_EXEC, exec))
+		err = launch(exec, stream);
 	sim_unlock();
 	return err;
 }
@@ -290,6 +314,8 @@ CUresult sim_exec_destroy(CUgraphExec handle)
 	known = sim_handle_is(SIM_K_EXEC, exec);
 	if (known) {
 		sim_handle_remove(exec);
+		exec->graph->num_execs--;
+		forget_last(exec);
 		sim_exec_unref(exec);
 	}
 	sim_unlock();
@@ -319,52 +345,11 @@ CUresult sim_graph_destroy(CUgraph handle)
 	struct sim_graph *graph;
 
 	sim_lock();
-	graph = graph_of(handle);
+	graph = sim_graph_of(handle);
 	if (graph) {
 		sim_handle_remove(graph);
 		sim_graph_unref(graph);
 	}
 	sim_unlock();
 	return graph ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult sim_graph_add_record(CUgraphNode *out, CUgraph handle,
-			      const CUgraphNode *deps, size_t count,
-			      CUevent event)
-{
-	struct sim_work mark = {.kind = SIM_W_MARK};
-	CUresult err = CUDA_ERROR_INVALID_VALUE;
-	struct sim_graph *graph;
-	struct sim_node *node;
-
-	sim_lock();
-	graph = graph_of(handle);
-	mark.event = sim_event_of(event);
-	if (out && graph && mark.event && (deps || !count)) {
-		node = sim_graph_add(graph, &mark,
-				     (struct sim_node *const *)deps, count);
-		err = node ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-		*out = (CUgraphNode)(void *)node;
-	}
-	sim_unlock();
-	return err;
-}
-
-CUresult sim_graph_nodes(CUgraph handle, CUgraphNode *nodes, size_t *count)
-{
-	struct sim_graph *graph;
-
-	sim_lock();
-	graph = graph_of(handle);
-	if (graph && count) {
-		for (size_t i = 0; nodes && i < *count; i++)
-			nodes[i] =
-				i < graph->count
-					? (CUgraphNode)(void *)graph->nodes[i]
-					: NULL;
-		if (!nodes || *count > graph->count)
-			*count = graph->count;
-	}
-	sim_unlock();
-	return graph && count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

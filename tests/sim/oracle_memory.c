@@ -117,6 +117,8 @@ void sim_oracle_uses(const struct sim_work *work, struct sim_uses *uses)
 	case SIM_W_MARK:
 	case SIM_W_WAIT:
 	case SIM_W_FREE:
+	case SIM_W_NODE_ALLOC:
+	case SIM_W_NODE_FREE:
 		break;
 	}
 }
@@ -170,7 +172,7 @@ static struct sim_phys *behind(CUdeviceptr va, uint64_t *offset,
 
 	if (!region)
 		return NULL;
-	if (region->kind != SIM_RESERVED) {
+	if (region->kind != SIM_RESERVED && region->kind != SIM_GRAPH) {
 		*offset = va - region->va;
 		left = region->span - *offset;
 		*bytes = *bytes < left ? *bytes : left;

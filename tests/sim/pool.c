@@ -16,6 +16,7 @@
 #include "tests/sim/bodies.h"
 #include "tests/sim/capture.h"
 #include "tests/sim/engine.h"
+#include "tests/sim/graph_memory.h"
 
 static struct sim_list pools = {&pools, &pools};
 
@@ -207,21 +208,17 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes, struct sim_pool *pool,
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!pool)
 		pool = stream->ctx->device->pool;
+	if (stream->capture)
+		return sim_capture_alloc(stream, pool->device, bytes, out);
 	err = take(pool, stream->ctx, bytes, &region);
-	if (err == CUDA_ERROR_OUT_OF_MEMORY && !stream->capture) {
+	if (err == CUDA_ERROR_OUT_OF_MEMORY) {
 		/* Frees that have not been reached yet may help. */
 		sim_drain(stream->ctx);
 		err = take(pool, stream->ctx, bytes, &region);
 	}
-	if (err)
-		return err;
-	region->by_graph = stream->capture;
-	if (region->by_graph && !sim_capture_keep(stream, region)) {
-		sim_region_destroy(region);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	*out = region->va;
-	return CUDA_SUCCESS;
+	if (!err)
+		*out = region->va;
+	return err;
 }
 
 CUresult sim_mem_alloc_async(CUdeviceptr *out, size_t bytes, CUstream stream)
@@ -260,6 +257,15 @@ CUresult sim_mem_alloc_from_pool(CUdeviceptr *out, size_t bytes,
 	return err;
 }
 
+/* Plain memory, too, and what a graph's launch left allocated. */
+static bool may_free(struct sim_region *region)
+{
+	if (region->kind == SIM_GRAPH)
+		return sim_graph_freed(region);
+	return !region->dying &&
+	       (region->kind == SIM_PLAIN || region->kind == SIM_ASYNC);
+}
+
 CUresult sim_mem_free_async(CUdeviceptr va, CUstream handle)
 {
 	struct sim_work work = {.kind = SIM_W_FREE};
@@ -278,20 +284,14 @@ CUresult sim_mem_free_async(CUdeviceptr va, CUstream handle)
 	region = sim_region_at(va);
 	if (!stream) {
 		err = CUDA_ERROR_INVALID_HANDLE;
-	} else if (region && region->va == va && !region->dying &&
-		   (region->kind == SIM_PLAIN || region->kind == SIM_ASYNC)) {
-		/* Plain memory may be given back this way too. */
-		if (stream->capture) {
-			/* The graph's memory stays while it may be launched. */
-			err = region->by_graph ? CUDA_SUCCESS
-					       : CUDA_ERROR_INVALID_VALUE;
-		} else {
-			region->dying = true;
-			work.region = region;
-			err = sim_submit(stream, &work, NULL);
-			if (err)
-				region->dying = false;
-		}
+	} else if (stream->capture) {
+		err = sim_capture_free(stream, va);
+	} else if (region && region->va == va && may_free(region)) {
+		region->dying = true;
+		work.region = region;
+		err = sim_submit(stream, &work, NULL);
+		if (err)
+			region->dying = false;
 	}
 	sim_unlock();
 	return err;

@@ -32,6 +32,7 @@ struct sim_capture;
 struct sim_node;
 struct sim_cell;
 struct sim_domain;
+struct sim_slot;
 
 /* Physical memory: on a device, or (device NULL) of the host. */
 struct sim_phys {
@@ -50,6 +51,7 @@ struct sim_phys {
 enum sim_region_kind {
 	SIM_PLAIN,    /* cuMemAlloc */
 	SIM_ASYNC,    /* from a memory pool */
+	SIM_GRAPH,    /* of a graph; see graph_memory.h */
 	SIM_ARRAY,    /* behind a CUarray */
 	SIM_RESERVED, /* cuMemAddressReserve; see struct sim_map */
 	SIM_MANAGED,  /* these three are host addresses */
@@ -64,11 +66,13 @@ struct sim_region {
 	uint64_t span;  /* as taken */
 	enum sim_region_kind kind;
 	bool dying;          /* freed by the program, work still uses it */
-	bool by_graph;       /* allocated by a capture */
 	struct sim_ctx *ctx; /* NULL: of no context */
 	struct sim_device *device;
 	struct sim_phys *phys;
 	struct sim_pool *pool;
+	struct sim_slot *slot; /* of a graph's: where it lies */
+	unsigned held; /* launches that left it allocated, not freed yet */
+	bool orphan;   /* its graph is gone */
 	uint64_t id;
 	unsigned flags; /* of cuMemHostAlloc and its like */
 	bool sync_memops;

@@ -10,6 +10,7 @@
 
 #include "tests/sim/engine.h"
 #include "tests/sim/graph.h"
+#include "tests/sim/graph_pages.h"
 
 struct sim_box sim_box_line(CUdeviceptr va, uint64_t bytes)
 {
@@ -176,6 +177,8 @@ CUresult sim_work_run(struct sim_ctx *ctx, CUstream stream,
 	case SIM_W_MARK:
 	case SIM_W_WAIT:
 	case SIM_W_FREE:
+	case SIM_W_NODE_ALLOC:
+	case SIM_W_NODE_FREE:
 		break;
 	}
 	return CUDA_SUCCESS;
@@ -198,4 +201,9 @@ void sim_work_drop(struct sim_work *work)
 	if (work->exec)
 		sim_exec_unref(work->exec);
 	work->exec = NULL;
+	if (work->run) {
+		sim_run_done(work->run);
+		sim_run_unref(work->run);
+	}
+	work->run = NULL;
 }

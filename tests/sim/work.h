@@ -11,14 +11,16 @@ enum sim_work_kind {
 	SIM_W_SET,
 	SIM_W_COPY,
 	SIM_W_KERNEL,
-	SIM_W_HOST,     /* host function */
-	SIM_W_CALLBACK, /* cuStreamAddCallback */
-	SIM_W_MARK,     /* an event's record; nothing is done */
-	SIM_W_WAIT,     /* for another operation */
-	SIM_W_WRITE,    /* write value */
-	SIM_W_POLL,     /* wait value */
-	SIM_W_FREE,     /* stream-ordered free */
-	SIM_W_GRAPH,    /* all nodes of a graph */
+	SIM_W_HOST,       /* host function */
+	SIM_W_CALLBACK,   /* cuStreamAddCallback */
+	SIM_W_MARK,       /* an event's record; nothing is done */
+	SIM_W_WAIT,       /* for another operation */
+	SIM_W_WRITE,      /* write value */
+	SIM_W_POLL,       /* wait value */
+	SIM_W_FREE,       /* stream-ordered free */
+	SIM_W_GRAPH,      /* all nodes of a graph */
+	SIM_W_NODE_ALLOC, /* a graph's own, see graph_memory.h: nothing is */
+	SIM_W_NODE_FREE,  /* done where they stand */
 };
 
 /* A box of bytes: `depth` slices of `height` rows of `width` bytes. */
@@ -66,6 +68,7 @@ struct sim_work {
 	struct sim_op *awaited;    /* a wait's; owned */
 	struct sim_region *region; /* a free's */
 	struct sim_exec *exec;     /* a graph's instance; owned */
+	struct sim_run *run;       /* of a graph with memory; owned */
 };
 
 /* The box of a one-dimensional range. */
