@@ -1,6 +1,6 @@
 /*
- * The driver's own pools, of cudaMallocAsync and of graphs: what they really
- * reserve is what counts, not the sum of the requests.
+ * The driver's own pools, of cudaMallocAsync: what they really reserve is what
+ * counts, not the sum of the requests.
  *
  * A pool is asked before and after an allocation on a device with a cap; it
  * grows by what its spare memory does not cover, and that is reserved first.
@@ -81,24 +81,5 @@ uint64_t gp_async_spare(CUdevice device, bool own);
 /* Let the pools of the device (-1: of all) give back what they keep unused.
  * Returns the bytes that came back. */
 uint64_t gp_async_trim(CUdevice device);
-
-/* Memory of graphs: the program adds an allocation of `bytes` to one. False:
- * the limit leaves no room for that. */
-bool gp_graph_memory(CUdevice device, uint64_t bytes, const char *call);
-
-/* Set once a graph may allocate. Synchronization: atomic, relaxed. */
-extern bool gp_graphs_allocate;
-
-/* A graph was launched. */
-void gp_graph_refresh(void);
-
-static inline void gp_graph_launched(CUresult rc)
-{
-	if (__builtin_expect(
-		    __atomic_load_n(&gp_graphs_allocate, __ATOMIC_RELAXED),
-		    0) &&
-	    rc == CUDA_SUCCESS)
-		gp_graph_refresh();
-}
 
 #endif

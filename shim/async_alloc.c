@@ -4,6 +4,7 @@
 #include "shim/async_impl.h"
 #include "shim/capture.h"
 #include "shim/devices.h"
+#include "shim/graphs.h"
 #include "shim/room.h"
 #include "shim/state.h"
 #include "shim/take.h"
@@ -140,6 +141,10 @@ bool gp_async_begin(struct gp_async *async, CUmemoryPool pool, uint64_t bytes,
 		 * not asked: almost always it is of the same one. */
 		if (!current_one(async))
 			async->device = -1;
+		/* There may be a limit by the time that it is launched. */
+		if (gp_capture_any())
+			__atomic_store_n(&gp_graphs_allocate, true,
+					 __ATOMIC_RELAXED);
 		return true;
 	}
 	async->counted = whose(async);

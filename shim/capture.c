@@ -11,6 +11,7 @@
 #include "shim/capture.h"
 #include "shim/context.h"
 #include "shim/follow.h"
+#include "shim/graphs.h"
 #include "shim/special.h"
 #include "shim/state.h"
 #include "stats/log.h"
@@ -352,6 +353,7 @@ CUresult cuStreamDestroy(CUstream stream)
 
 	if (follows())
 		gp_follow_destroy(stream);
+	gp_graph_stream_goes(stream);
 	rc = gp_real()->cuStreamDestroy(stream);
 	if (rc == CUDA_SUCCESS)
 		destroyed(capture);
@@ -365,6 +367,7 @@ CUresult cuStreamDestroy_v2(CUstream stream)
 
 	if (follows())
 		gp_follow_destroy(stream);
+	gp_graph_stream_goes(stream);
 	rc = gp_real()->cuStreamDestroy_v2(stream);
 	if (rc == CUDA_SUCCESS)
 		destroyed(capture);

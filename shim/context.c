@@ -12,6 +12,7 @@
 #include "shim/capture.h"
 #include "shim/context_impl.h"
 #include "shim/follow.h"
+#include "shim/graphs.h"
 #include "shim/green.h"
 #include "shim/ipc.h"
 #include "shim/libraries.h"
@@ -451,6 +452,7 @@ void gp_context_gone(CUcontext handle)
 	pthread_mutex_unlock(&gp_context_lock);
 	gone(match_handle, &handle);
 	gp_take_context_gone(handle, -1, gp_context_was_created);
+	gp_graph_context_gone();
 	gp_ipc_context_gone(handle, -1);
 	gp_overhead_gone(handle, -1);
 	left(handle, -1);
@@ -459,6 +461,7 @@ void gp_context_gone(CUcontext handle)
 void gp_context_green_gone(CUcontext handle)
 {
 	gone(match_handle, &handle);
+	gp_graph_context_gone();
 	gp_capture_forget(handle);
 }
 
@@ -466,6 +469,7 @@ void gp_context_primary_gone(CUdevice device)
 {
 	gone(match_primary, &device);
 	gp_take_context_gone(NULL, device, gp_context_was_created);
+	gp_graph_context_gone();
 	gp_ipc_context_gone(NULL, device);
 	gp_overhead_gone(NULL, device);
 	left(NULL, device);

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "shim/async.h"
+#include "shim/graphs.h"
 #include "shim/room.h"
 #include "shim/state.h"
 #include "stats/report.h"
@@ -139,6 +140,7 @@ int gp_device_set_limit(CUdevice device, uint64_t bytes)
 	gp_limit_set(gp_device_limit(device), bytes);
 	/* Without a cap nobody looked at what these reserve. */
 	gp_async_refresh(device);
+	gp_graph_refresh(device);
 	excess = gp_limit_excess(gp_device_limit(device));
 	if (excess)
 		gp_room_make(device, excess, NULL);

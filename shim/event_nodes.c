@@ -4,6 +4,7 @@
  * proves nothing any more: [11] in pool/ORDER.md.
  */
 #include "shim/events.h"
+#include "shim/graphs.h"
 #include "shim/state.h"
 #include "shim/work.h"
 
@@ -85,8 +86,12 @@ CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph,
 			CUgraphNodeParams *params)
 {
 	node_may_record(params);
-	return gp_real()->cuGraphAddNode(node, graph, dependencies, number,
-					 params);
+	if (!gp_graph_may_add(params))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return gp_graph_added(gp_real()->cuGraphAddNode(node, graph,
+							dependencies, number,
+							params),
+			      params);
 }
 
 CUresult cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *params)
@@ -110,8 +115,12 @@ CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph,
 			   CUgraphNodeParams *params)
 {
 	node_may_record(params);
-	return gp_real()->cuGraphAddNode_v2(node, graph, dependencies, edges,
-					    number, params);
+	if (!gp_graph_may_add(params))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return gp_graph_added(gp_real()->cuGraphAddNode_v2(node, graph,
+							   dependencies, edges,
+							   number, params),
+			      params);
 }
 #endif
 

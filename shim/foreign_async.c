@@ -1,6 +1,6 @@
 /*
- * Stream-ordered memory and that of graphs: forwarded, counted, and held to
- * the limit by what the driver reserves for it.
+ * Stream-ordered memory: forwarded, counted, and held to the limit by what the
+ * driver reserves for it.
  */
 #include "shim/async.h"
 #include "shim/hooks.h"
@@ -105,42 +105,5 @@ CUresult cuMemPoolDestroy(CUmemoryPool handle)
 		gp_async_destroyed(&rest);
 	else
 		gp_async_kept(&rest);
-	return rc;
-}
-
-/* ---- graphs -------------------------------------------------------------------- */
-
-CUresult cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph,
-				const CUgraphNode *dependencies, size_t number,
-				CUDA_MEM_ALLOC_NODE_PARAMS *params)
-{
-	struct gp_foreign entry = {
-		.kind = GP_KIND_graph, .refs = 1, .device = -1};
-	CUresult rc;
-
-	if (params && gp_active() &&
-	    params->poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-	    !gp_graph_memory(params->poolProps.location.id, params->bytesize,
-			     "cuGraphAddMemAllocNode"))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	rc = gp_real()->cuGraphAddMemAllocNode(node, graph, dependencies,
-					       number, params);
-	if (rc == CUDA_SUCCESS && params && gp_active()) {
-		entry.bytes = params->bytesize;
-		gp_take_enter(params->dptr, &entry);
-	}
-	return rc;
-}
-
-CUresult cuGraphAddMemFreeNode(CUgraphNode *node, CUgraph graph,
-			       const CUgraphNode *dependencies, size_t number,
-			       CUdeviceptr address)
-{
-	CUresult rc = gp_real()->cuGraphAddMemFreeNode(
-		node, graph, dependencies, number, address);
-	struct gp_foreign entry;
-
-	if (rc == CUDA_SUCCESS)
-		gp_take_out(address, &entry);
 	return rc;
 }

@@ -178,17 +178,6 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
 				: rc;
 }
 
-CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph,
-				     unsigned long long flags)
-{
-	const struct gp_real *real = gp_real();
-	CUresult rc = real->cuGraphInstantiateWithFlags(exec, graph, flags);
-
-	return gp_room_made(rc)
-		       ? real->cuGraphInstantiateWithFlags(exec, graph, flags)
-		       : rc;
-}
-
 #if CUDA_VERSION >= 12010
 CUresult cuMulticastCreate(CUmemGenericAllocationHandle *handle,
 			   const CUmulticastObjectProp *prop)

@@ -6,6 +6,7 @@
 #include "shim/async.h"
 #include "shim/context.h"
 #include "shim/devices.h"
+#include "shim/graphs.h"
 #include "shim/neighbours.h"
 #include "shim/reporter.h"
 #include "shim/state.h"
@@ -33,6 +34,8 @@ uint64_t gp_room_make(CUdevice device, uint64_t bytes, CUcontext except)
 
 	if (given < bytes)
 		given += gp_context_trim(device, bytes - given, except);
+	if (given < bytes)
+		given += gp_graph_trim(device);
 	return given;
 }
 
@@ -42,6 +45,8 @@ uint64_t gp_room_make_idle(CUdevice device, uint64_t bytes)
 
 	if (given < bytes)
 		given += gp_async_trim(device);
+	if (given < bytes)
+		given += gp_graph_trim(device);
 	return given;
 }
 

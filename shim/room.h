@@ -1,8 +1,8 @@
 /*
  * Room under the limit and on the card, for whoever in the process asks.
  *
- * What the pools cache, and what the pools of cudaMallocAsync keep unused, is
- * given back before anybody goes without. Thread-safe; no lock is held.
+ * What the pools cache, and what the driver's pools, of cudaMallocAsync and of
+ * graphs, keep unused, is given back before anybody goes without. Thread-safe; no lock is held.
  */
 #ifndef GP_SHIM_ROOM_H
 #define GP_SHIM_ROOM_H

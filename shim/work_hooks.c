@@ -165,32 +165,6 @@ CUresult cuEventSynchronize(CUevent hEvent)
 	return rc;
 }
 
-CUresult cuGraphUpload(CUgraphExec hGraph, CUstream hStream)
-{
-	struct gp_slot *slot;
-	CUresult rc;
-
-	slot = gp_work_submit(hStream, CU_STREAM_LEGACY);
-	rc = gp_real()->cuGraphUpload(hGraph, hStream);
-	if (gp_room_made(rc))
-		rc = gp_real()->cuGraphUpload(hGraph, hStream);
-	gp_work_submitted(slot, rc);
-	return rc;
-}
-
-CUresult cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hStream)
-{
-	struct gp_slot *slot;
-	CUresult rc;
-
-	slot = gp_work_submit(hStream, CU_STREAM_PER_THREAD);
-	rc = gp_real()->cuGraphUpload_ptsz(hGraphExec, hStream);
-	if (gp_room_made(rc))
-		rc = gp_real()->cuGraphUpload_ptsz(hGraphExec, hStream);
-	gp_work_submitted(slot, rc);
-	return rc;
-}
-
 CUresult cuGraphicsMapResources(unsigned int count,
 				CUgraphicsResource *resources, CUstream hStream)
 {

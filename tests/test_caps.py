@@ -10,7 +10,8 @@ import harness
 
 # Count what the program takes; what the context takes is looked at apart.
 LIMIT = 'quiet:True,memory_limit:64MiB,count_context:False'
-KINDS = ('plain', 'async', 'pool', 'managed', 'array', 'mipmap', 'own')
+KINDS = ('plain', 'async', 'pool', 'managed', 'array', 'mipmap', 'own', 'graph',
+         'bynode')
 # The simulated driver keeps managed memory on the host.
 UNSEEN = ('managed',)
 OOM = 2
@@ -50,6 +51,8 @@ class Exact(CapsTest):
         peak = '0' if kind in UNSEEN else '64'
         # Segments of 20 MiB: so much of the last one does not fit.
         most = 30 if kind == 'plain' and 'segments' in conf else 32
+        # It takes captures, and frees in these would wait with a piece.
+        most -= kind == 'graph' and 'MallocAsync' in conf
         lines = self.caps(kind + '=2Mx0', 'peak=1', 'free=' + kind, 'sync=1',
                           kind + '=2Mx0', 'peak=1', conf=conf)
         if most == 32:
@@ -201,9 +204,77 @@ class Exact(CapsTest):
             self.assertEqual(lines[0], ('total', '0 256'))
 
 
+class Graphs(CapsTest):
+    """The driver takes their memory at a launch, and keeps it."""
+
+    def test_a_launch_that_has_no_room_is_refused(self):
+        """The graph has 4 MiB, which it allocates as 12."""
+        for own, done in (30, '5 of 5, 0'), (31, '0 of 5, %d' % OOM):
+            lines = self.caps('own=2Mx%d' % own, 'launch=5', 'peak=1')
+            self.assertEqual(lines[1:], [
+                ('launch', done), ('peak', '64' if own == 30 else '62')])
+        oom = self.report('oom')
+        self.assertEqual(oom['oom_cause'], 'limit')
+
+    def test_a_launch_takes_the_place_of_cached_memory(self):
+        lines = self.caps('plain=2Mx0', 'free=plain', 'launch=5', 'peak=1',
+                          'plain=2Mx0', 'free=plain', 'async=2Mx0',
+                          'free=async', 'launch=5', 'peak=1')
+        told = [text for step, text in lines if step in ('launch', 'peak')]
+        self.assertEqual(told, ['5 of 5, 0', '64'] * 2)
+
+    def test_launching_it_again_takes_nothing(self):
+        """Nothing is reserved for what it has already, so nothing that is
+        cached goes."""
+        lines = self.caps('plain=2Mx30', 'free=plain', 'launch=1000', 'used=1',
+                          'own=2M')
+        self.assertEqual(lines[2:], [('launch', '1000 of 1000, 0'),
+                                     ('used', '64'), ('own=2M', '1, 0')])
+
+    def test_what_they_keep_unused_makes_way(self):
+        for kind in KINDS:
+            with self.subTest(kind=kind):
+                lines = self.caps('launch=5', 'used=1', kind + '=2Mx0',
+                                  'peak=1')
+                self.assertEqual(lines[1], ('used', '4'))
+                self.assertEqual(lines[2], (kind + '=2Mx0', '32, %d' % OOM))
+                self.assertLessEqual(int(lines[3][1]), 64)
+
+    def test_counted(self):
+        self.caps('graph=2Mx4', 'bynode=3Mx2', 'launch=1')
+        device = self.report()['devices'][0]
+        self.assertEqual(device['part.graph'], 20 << 20)
+        self.assertEqual(device['peak'], 20 << 20)
+        self.caps('graph=2Mx4', 'free=graph', 'trim=1')
+        device = self.report()['devices'][0]
+        self.assertEqual(device['part.graph'], 0)
+        self.assertEqual(device['held'], 0)
+
+    def test_a_context_takes_its_own_with_it(self):
+        steps = ('create=1', 'graph=2Mx8', 'destroy=1', 'forget=1', 'device=0')
+        lines = self.caps(*steps * 5, 'own=2Mx0', 'peak=1')
+        self.assertEqual(lines[-2:], [('own=2Mx0', '32, %d' % OOM),
+                                      ('peak', '64')])
+
+    def test_a_limit_that_comes_later(self):
+        lines = self.caps('graph=2Mx8', 'launch=5', 'limit=32M', 'launch=5',
+                          'own=2Mx0', conf='quiet:True,count_context:False')
+        self.assertEqual(lines[3:], [('launch', '5 of 5, 0'),
+                                     ('own=2Mx0', '8, %d' % OOM)])
+
+    def test_each_device_has_its_own(self):
+        lines = self.caps('graph=2Mx0', 'device=1', 'bynode=2Mx0', 'peak=1',
+                          sim='memory:1GiB,devices:2',
+                          conf='quiet:True,count_context:False,'
+                          'memory_limit:[0:64MiB,1:32MiB]')
+        self.assertEqual(lines, [('graph=2Mx0', '32, %d' % OOM),
+                                 ('bynode=2Mx0', '16, %d' % OOM),
+                                 ('peak', '32')])
+
+
 class AtRandom(CapsTest):
-    """Threads take and give memory of every kind at random; captures and
-    contexts come and go."""
+    """Threads take and give memory of every kind at random; captures, graphs
+    and contexts come and go."""
 
     CONFS = ('reuse:auto', 'reuse:sync', 'backend:passthrough',
              'backend:cudaMallocAsync', 'expandable_segments:False',
@@ -228,6 +299,10 @@ class AtRandom(CapsTest):
     def test_one_pool_for_all_threads(self):
         for conf in self.CONFS[2:4]:
             self.check(conf, range(1, 13), '300', '8', 'async')
+
+    def test_graphs(self):
+        for conf in self.CONFS[:4]:
+            self.check(conf, range(1, 9), '200', '8', 'graph')
 
     def test_alone(self):
         for conf in self.CONFS:
@@ -571,11 +646,13 @@ class Faults(CapsTest):
              'cuMemSetAccess', 'cuMemPoolGetAttribute', 'cuMemPoolTrimTo',
              'cuDeviceGetMemPool', 'cuMemAllocFromPoolAsync', 'cuCtxGetDevice',
              'cuMemRelease', 'cuMemUnmap', 'cuArrayDestroy', 'cuMemFreeAsync',
-             'cuMemPoolCreate', 'cuDeviceGetDefaultMemPool')
+             'cuMemPoolCreate', 'cuDeviceGetDefaultMemPool', 'cuGraphLaunch',
+             'cuGraphInstantiateWithFlags', 'cuGraphGetNodes',
+             'cuDeviceGetGraphMemAttribute', 'cuDeviceGraphMemTrim')
     STEPS = ('plain=2Mx4', 'async=2Mx4', 'managed=2Mx4', 'array=2Mx4',
-             'mipmap=2Mx4', 'own=2Mx4', 'info=1', 'free=plain', 'free=async',
-             'free=managed', 'free=array', 'free=mipmap', 'free=own', 'sync=1',
-             'own=2Mx0', 'peak=1')
+             'mipmap=2Mx4', 'own=2Mx4', 'graph=2Mx4', 'info=1', 'free=plain',
+             'free=async', 'free=managed', 'free=array', 'free=mipmap',
+             'free=own', 'free=graph', 'sync=1', 'own=2Mx0', 'peak=1')
 
     def test_each_once(self):
         for call in self.CALLS:
@@ -592,8 +669,10 @@ class Faults(CapsTest):
         # What the program could not free, and what it was refused itself.
         failed = sum(int(text.split(', ')[1].split()[0])
                      for step, text in lines if step.startswith('free'))
-        # What the pool could not give back, when there was no other room.
-        kept = call in ('cuMemUnmap', 'cuMemRelease')
+        # What the pool, or graphs, could not give back, when there was no other
+        # room.
+        kept = (4 if call == 'cuDeviceGraphMemTrim'
+                else call in ('cuMemUnmap', 'cuMemRelease'))
         if rc == str(OOM):
             self.assertGreaterEqual(int(count), 32 - failed - kept)
         self.assertLessEqual(int(count), 32)

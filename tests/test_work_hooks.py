@@ -10,6 +10,10 @@ from work_rows import CC, INCLUDE, SHIM, need_headers, table_rows, work_table
 BODIES = '''
 #include <stdio.h>
 #include <string.h>
+#include "pool/streams.h"
+#include "shim/graphs.h"
+#include "shim/state.h"
+#include "shim/take.h"
 #include "shim/work.h"
 #include "shim/work_across.h"
 #include "shim/work_bounds.h"
@@ -23,7 +27,28 @@ static CUresult answer = CUDA_ERROR_NOT_PERMITTED;
 static int rooms;
 bool gp_room_lacked(void) { rooms++; return true; }
 bool gp_follow_is_empty(const struct gp_work *work) { return work->on; }
-void gp_graph_refresh(void) { }
+/* Memory of graphs is not watched, but the limit may have no room. */
+int gp_phase_now = GP_OFF;
+bool gp_start(void) { return false; }
+static bool full;
+bool gp_graph_memory(CUdevice device, uint64_t bytes, const char *call)
+{ return !full; }
+bool gp_graph_begin_launch(struct gp_graph_launch *launch, CUgraphExec exec,
+                           CUstream stream, const char *call)
+{ launch->num = !full; return !full; }
+bool gp_graph_begin_upload(struct gp_graph_launch *launch, CUgraph graph,
+                           const char *call)
+{ launch->num = !full; return !full; }
+static int ended;
+void gp_graph_end_launch(struct gp_graph_launch *launch, CUresult rc)
+{ ended++; }
+void gp_graph_instantiated(CUgraphExec exec, CUgraph graph) { }
+void gp_graph_exec_goes(CUgraphExec exec) { }
+bool gp_graph_trim_begin(CUdevice device) { return false; }
+void gp_graph_trim_end(CUdevice device) { }
+bool gp_take_enter(uint64_t key, const struct gp_foreign *entry)
+{ return true; }
+bool gp_take_out(uint64_t key, struct gp_foreign *entry) { return false; }
 static int launches;
 void gp_follow_launch(const CUlaunchConfig *config, const struct gp_slot *slot)
 {
@@ -32,7 +57,8 @@ void gp_follow_launch(const CUlaunchConfig *config, const struct gp_slot *slot)
 
 static int failures, forwarded, leaves, shown;
 static CUresult left;
-static struct gp_slot slot;
+static struct gp_stream stream_;
+static struct gp_slot slot = {.stream = &stream_};
 static struct { int number; enum gp_work_id id; CUstream stream;
                 void *object; CUevent event; } seen[256];
 static int num_seen;
@@ -315,6 +341,44 @@ static void test_special(int on)
             must(seen[0].stream == (CUstream)7, name, "another stream");
     }
 }
+static CUresult fake_exec(CUgraphExec e, CUstream s)
+{
+    forwarded += e == (CUgraphExec)16 && s == (CUstream)7;
+    return CUDA_ERROR_NOT_PERMITTED;
+}
+/* Forwarded and seen once; not at all where the limit has no room. */
+static void test_memory_of_graphs(int on)
+{
+    __typeof__(cuGraphLaunch) *calls[] = {
+        cuGraphLaunch, cuGraphLaunch_ptsz, cuGraphUpload, cuGraphUpload_ptsz};
+    CUDA_GRAPH_INSTANTIATE_PARAMS params = {
+        .flags = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD};
+    const char *name = "memory of graphs";
+
+    real.cuGraphLaunch = real.cuGraphLaunch_ptsz = fake_exec;
+    real.cuGraphUpload = real.cuGraphUpload_ptsz = fake_exec;
+    for (int i = 0; i < 4; i++) {
+        for (int step = 0; step < 3; step++) {
+            gp_graphs_allocate = step > 0;
+            full = step > 1;
+            reset(on);
+            ended = 0;
+            must(calls[i]((CUgraphExec)16, (CUstream)7) ==
+                 (full ? CUDA_ERROR_OUT_OF_MEMORY
+                       : CUDA_ERROR_NOT_PERMITTED), name, "the answer");
+            must(forwarded == !full && num_seen == (on && !full), name,
+                 "forwarded or seen");
+            must(ended == (step == 1), name, "no end");
+            if (num_seen)
+                must(seen[0].stream == (CUstream)7, name, "another stream");
+        }
+    }
+    reset(on);
+    must(cuGraphInstantiateWithParams((CUgraphExec *)16, (CUgraph)32, &params)
+         == CUDA_ERROR_OUT_OF_MEMORY && !forwarded && !num_seen &&
+         params.result_out == CUDA_GRAPH_INSTANTIATE_ERROR, name, "upload");
+    gp_graphs_allocate = full = false;
+}
 static void test_null_config(int on)
 {
     __typeof__(cuLaunchKernelEx) *twins[] = {cuLaunchKernelEx,
@@ -430,13 +494,15 @@ class Bodies(harness.CudaTest):
         source += 'int main(void) { for (int on = 0; on < 2; on++) {\n'
         source += ''.join('test_%s(on);\n' % row.name for row in rows)
         source += ('test_special(on); test_null_config(on); '
+                   'test_memory_of_graphs(on); '
                    'test_attributes(on); }\n'
                    'printf("%d bodies\\n", ' + str(len(rows)) + ');\n'
                    'return failures != 0; }\n')
         program = self.compile(
             'bodies', source, '-std=gnu11', '-w', '-I' + harness.ROOT,
             '-isystem', INCLUDE, *[os.path.join(SHIM, name) for name in
-                                   ('work_hooks.c', 'work_special.c')])
+                                   ('work_hooks.c', 'work_special.c',
+                                    'graph_calls.c')])
         self.assert_ok(harness.run([program]))
 
 
@@ -451,6 +517,11 @@ const struct gp_real *gp_real_table = &real;
 const struct gp_real *gp_real_find(void) { return &real; }
 int gp_work_on = 1;
 bool gp_may_intercept(void) { return true; }
+bool gp_graph_may_add(const CUgraphNodeParams *params) { return true; }
+CUresult gp_graph_added(CUresult rc, const CUgraphNodeParams *params)
+{
+    return rc;
+}
 static int loosened, forwarded, seen, failures;
 void gp_event_loosen(CUevent event, const struct gp_recorded *where)
 {

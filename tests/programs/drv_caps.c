@@ -22,13 +22,18 @@
  *   fail=FUNCTION       the next call of it fails for lack of memory
  *   call=FUNCTION       one that needs memory without asking for it
  *   loop=N              cuMemAllocAsync and cuMemFreeAsync in turn
+ *   trim=1              cuDeviceGraphMemTrim
  *   unpool=1            destroys the pool that "pool" takes from
  *   map=MIB             maps own memory, releases its handle, unmaps it
  *   context=1           what contexts take of the device
  *   forget=1            whatever was taken
  *   limit=BYTES         gpupool_set_limit() of the device
  *
- * KIND: plain async pool managed array mipmap own pinned.
+ *   launch=N            a graph that allocates 2 MiB N times as they are freed,
+ *                       and 2 MiB more: launched N times
+ *
+ * KIND: plain async pool managed array mipmap own pinned graph bynode. The last
+ * two are what a graph's launch leaves allocated; captured, or made by hand.
  * "used", "peak" and "fail" ask the simulator. BYTES may end in K, M or G.
  */
 #define _GNU_SOURCE
@@ -60,10 +65,13 @@ enum kind {
 	MIPMAP,
 	OWN,
 	PINNED,
+	GRAPH,
+	BYNODE,
 	NUM_KINDS
 };
 static const char *const names[] = {"plain", "async",  "pool", "managed",
-				    "array", "mipmap", "own",  "pinned"};
+				    "array", "mipmap", "own",  "pinned",
+				    "graph", "bynode"};
 
 static struct {
 	uint64_t handle[MAX_BLOCKS];
@@ -129,6 +137,110 @@ static CUresult take_own(CUmemGenericAllocationHandle *handle, size_t bytes)
 	return cuMemCreate(handle, bytes, &prop, 0);
 }
 
+/* ---- graphs ------------------------------------------------------------------- */
+
+struct graph {
+	CUgraph graph;
+	CUgraphExec exec;
+	CUdeviceptr memory;
+};
+
+static CUresult capture_alloc(struct graph *g, CUstream stream, size_t bytes)
+{
+	CUresult rc;
+
+	need(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED),
+	     "begin");
+	rc = cuMemAllocAsync(&g->memory, bytes, stream);
+	if (rc == CUDA_SUCCESS)
+		need(cuMemsetD8Async(g->memory, 1, bytes, stream), "set");
+	need(cuStreamEndCapture(stream, &g->graph), "end");
+	return rc;
+}
+
+static CUresult add_alloc(struct graph *g, size_t bytes)
+{
+	CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
+	CUgraphNode node;
+	CUresult rc;
+
+	params.alloc.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+	params.alloc.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	params.alloc.poolProps.location.id = device;
+	params.alloc.bytesize = bytes;
+	need(cuGraphCreate(&g->graph, 0), "graph");
+	rc = cuGraphAddNode(&node, g->graph, NULL, NULL, 0, &params);
+	g->memory = params.alloc.dptr;
+	return rc;
+}
+
+static void end_graph(struct graph *g)
+{
+	if (g->exec)
+		need(cuGraphExecDestroy(g->exec), "exec");
+	need(cuGraphDestroy(g->graph), "graph");
+	free(g);
+}
+
+static CUresult take_graph(uint64_t *handle, size_t bytes, bool by_node)
+{
+	struct graph *g = calloc(1, sizeof(*g));
+	CUstream stream;
+	CUresult rc;
+
+	need(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "stream");
+	rc = by_node ? add_alloc(g, bytes) : capture_alloc(g, stream, bytes);
+	if (rc == CUDA_SUCCESS)
+		rc = cuGraphInstantiate(&g->exec, g->graph, 0);
+	if (rc == CUDA_SUCCESS)
+		rc = cuGraphLaunch(g->exec, stream);
+	need(cuStreamDestroy(stream), "stream");
+	if (rc != CUDA_SUCCESS)
+		end_graph(g);
+	*handle = (uintptr_t)g;
+	return rc;
+}
+
+static CUresult give_graph(struct graph *g)
+{
+	CUresult rc = cuMemFree(g->memory);
+
+	end_graph(g);
+	return rc;
+}
+
+/* All of it is freed in the graph, too. */
+static void launch(int times)
+{
+	CUgraphExec exec = NULL;
+	CUresult rc = CUDA_SUCCESS;
+	CUdeviceptr p[2];
+	CUstream stream;
+	CUgraph graph;
+	int n = 0;
+
+	need(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "stream");
+	need(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED),
+	     "begin");
+	for (int i = 0; i <= times; i++) {
+		need(cuMemAllocAsync(&p[!i], 2 << 20, stream), "alloc");
+		if (i)
+			need(cuMemFreeAsync(p[0], stream), "free");
+	}
+	need(cuMemFreeAsync(p[1], stream), "free");
+	need(cuStreamEndCapture(stream, &graph), "end");
+	need(cuGraphInstantiate(&exec, graph, 0), "instantiate");
+	while (n < times && rc == CUDA_SUCCESS) {
+		rc = cuGraphLaunch(exec, stream);
+		n += rc == CUDA_SUCCESS;
+	}
+	need(cuGraphExecDestroy(exec), "exec");
+	need(cuGraphDestroy(graph), "graph");
+	need(cuStreamSynchronize(stream), "synchronize");
+	need(cuStreamDestroy(stream), "stream");
+	printf("launch: %d of %d, %d\n", n, times, (int)rc);
+}
+
 static CUresult take(enum kind kind, size_t bytes, uint64_t *handle)
 {
 	CUdeviceptr *address = (CUdeviceptr *)handle;
@@ -148,6 +260,9 @@ static CUresult take(enum kind kind, size_t bytes, uint64_t *handle)
 		return take_array(handle, bytes, 1);
 	case OWN:
 		return take_own((CUmemGenericAllocationHandle *)handle, bytes);
+	case GRAPH:
+	case BYNODE:
+		return take_graph(handle, bytes, kind == BYNODE);
 	default:
 		return cuMemHostAlloc((void **)handle, bytes, 0);
 	}
@@ -165,6 +280,9 @@ static CUresult give(enum kind kind, uint64_t handle)
 		return cuMipmappedArrayDestroy((CUmipmappedArray)handle);
 	case OWN:
 		return cuMemRelease(handle);
+	case GRAPH:
+	case BYNODE:
+		return give_graph((struct graph *)(uintptr_t)handle);
 	case PINNED:
 		return cuMemFreeHost((void *)handle);
 	default:
@@ -299,13 +417,13 @@ static void fill_together(const char *word, int kind, int threads, size_t bytes,
 			  void *(*body)(void *))
 {
 	static const enum kind device_kinds[] = {PLAIN, ASYNC,  POOL, MANAGED,
-						 ARRAY, MIPMAP, OWN};
+						 ARRAY, MIPMAP, OWN,  GRAPH};
 	struct job jobs[MAX_THREADS];
 	int sum = 0;
 
 	pthread_barrier_init(&gate, NULL, (unsigned)threads);
 	for (int i = 0; i < threads; i++) {
-		jobs[i].kind = kind < 0 ? device_kinds[i % 7] : (enum kind)kind;
+		jobs[i].kind = kind < 0 ? device_kinds[i % 8] : (enum kind)kind;
 		jobs[i].bytes = bytes;
 		jobs[i].n = 0;
 		pthread_create(&jobs[i].thread, NULL, body, &jobs[i]);
@@ -523,6 +641,10 @@ static bool other_step(const char *step, const char *value)
 		loop(atoi(value));
 	else if (!strcmp(step, "limit"))
 		set_limit(value);
+	else if (!strcmp(step, "launch"))
+		launch(atoi(value));
+	else if (!strcmp(step, "trim"))
+		need(cuDeviceGraphMemTrim(device), "trim");
 	else if (!strcmp(step, "unpool"))
 		need(cuMemPoolDestroy(own_pool), "pool's end");
 	else if (!strcmp(step, "map"))

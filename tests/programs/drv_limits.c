@@ -1,6 +1,7 @@
 /*
  * Description: threads that take and give memory of every kind at random, in
- * contexts of their own and in the primary one, while captures begin and end.
+ * contexts of their own and in the primary one, while captures begin and end, and
+ * graphs with memory of their own are launched again and again.
  * Looks after each step whether the card had more in use than the device is said
  * to have, and in the end whether as much can be had again as in the beginning.
  *
@@ -35,10 +36,22 @@ enum kind {
 	MIPMAP,
 	OWN,
 	MAPPED,
+	GRAPH,
 	NUM_KINDS
 };
-static const char *const names[] = {"plain", "async",  "pool", "managed",
-				    "array", "mipmap", "own",  "mapped"};
+static const char *const names[] = {"plain",   "async",  "pool",
+				    "managed", "array",  "mipmap",
+				    "own",     "mapped", "graph"};
+
+#define GRAPH_ALLOCS 3
+
+/* An instance of one with memory: some is freed in it, some is left. */
+struct graph {
+	CUgraph graph;
+	CUgraphExec exec;
+	CUdeviceptr left[GRAPH_ALLOCS];
+	int num_left;
+};
 
 struct block {
 	enum kind kind;
@@ -51,6 +64,7 @@ struct worker {
 	unsigned number;
 	uint64_t random;
 	CUstream stream; /* of the context that is current */
+	CUstream graphs; /* of that, too: captures of graphs, and launches */
 	CUcontext own;   /* current then; NULL: the primary one is */
 	CUstream captured;
 	bool had_capture; /* the context that is current */
@@ -132,6 +146,100 @@ static CUresult make_mapped(CUdeviceptr *va, size_t *bytes)
 	return rc;
 }
 
+/* ---- graphs ----------------------------------------------------------------------- */
+
+static CUresult capture_memory(struct worker *w, struct graph *g, size_t bytes)
+{
+	int n = 1 + (int)draw(w, GRAPH_ALLOCS);
+	CUresult rc = CUDA_SUCCESS;
+	CUdeviceptr p;
+
+	for (int i = 0; i < n; i++) {
+		rc = cuMemAllocAsync(&p, bytes, w->graphs);
+		if (rc != CUDA_SUCCESS)
+			break;
+		need(cuMemsetD8Async(p, 1, bytes, w->graphs), "set");
+		if (draw(w, 3))
+			need(cuMemFreeAsync(p, w->graphs), "free in a graph");
+		else
+			g->left[g->num_left++] = p;
+		bytes = draw_size(w);
+	}
+	return rc;
+}
+
+/* Frees what it left. False: it has not been launched. */
+static bool free_left(struct worker *w, struct graph *g)
+{
+	CUresult rc = CUDA_SUCCESS;
+
+	for (int i = 0; i < g->num_left && rc == CUDA_SUCCESS; i++) {
+		rc = draw(w, 2) ? cuMemFree(g->left[i])
+				: cuMemFreeAsync(g->left[i], w->stream);
+		if (rc != CUDA_ERROR_INVALID_VALUE)
+			need(rc, "left by a graph");
+	}
+	return rc == CUDA_SUCCESS;
+}
+
+static CUresult end_graph(struct worker *w, struct graph *g)
+{
+	free_left(w, g);
+	if (g->exec)
+		need(cuGraphExecDestroy(g->exec), "exec");
+	need(cuGraphDestroy(g->graph), "graph");
+	free(g);
+	return CUDA_SUCCESS;
+}
+
+/* In the thread's stream, or in one that may have had it already. */
+static CUresult launch(struct worker *w, struct graph *g)
+{
+	CUstream stream = draw(w, 3) ? w->stream : w->graphs;
+
+	if (!draw(w, 4)) {
+		CUresult rc = cuGraphUpload(g->exec, stream);
+
+		if (rc != CUDA_SUCCESS)
+			return rc;
+		look(w, "an upload", 0);
+	}
+	return cuGraphLaunch(g->exec, stream);
+}
+
+static CUresult make_graph(struct worker *w, struct block *b)
+{
+	struct graph *g = calloc(1, sizeof(*g));
+	CUresult rc;
+
+	need(cuStreamBeginCapture(w->graphs, CU_STREAM_CAPTURE_MODE_RELAXED),
+	     "begin");
+	rc = capture_memory(w, g, b->bytes);
+	need(cuStreamEndCapture(w->graphs, &g->graph), "end");
+	if (rc == CUDA_SUCCESS)
+		need(cuGraphInstantiate(&g->exec, g->graph, 0), "instantiate");
+	if (rc == CUDA_SUCCESS)
+		rc = launch(w, g);
+	if (rc != CUDA_SUCCESS)
+		end_graph(w, g);
+	b->handle = (uintptr_t)g;
+	return rc;
+}
+
+/* Once more: it may be refused, and then has left nothing. */
+static void relaunch(struct worker *w, struct graph *g)
+{
+	CUresult rc;
+
+	free_left(w, g);
+	pthread_rwlock_rdlock(&takers);
+	rc = launch(w, g);
+	pthread_rwlock_unlock(&takers);
+	if (rc != CUDA_ERROR_OUT_OF_MEMORY)
+		need(rc, "launch");
+	look(w, "a launch", 0);
+}
+
 static CUresult take(struct worker *w, struct block *b)
 {
 	CUDA_ARRAY3D_DESCRIPTOR shape = {
@@ -160,6 +268,8 @@ static CUresult take(struct worker *w, struct block *b)
 	case OWN:
 		return make((CUmemGenericAllocationHandle *)&b->handle,
 			    &b->bytes);
+	case GRAPH:
+		return make_graph(w, b);
 	default:
 		return make_mapped(va, &b->bytes);
 	}
@@ -177,6 +287,8 @@ static CUresult give(struct worker *w, const struct block *b)
 		return cuMipmappedArrayDestroy((CUmipmappedArray)b->handle);
 	case OWN:
 		return cuMemRelease(b->handle);
+	case GRAPH:
+		return end_graph(w, (struct graph *)(uintptr_t)b->handle);
 	case MAPPED:
 		need(cuMemUnmap(b->handle, b->bytes), "unmap");
 		return cuMemAddressFree(b->handle, b->bytes);
@@ -222,7 +334,9 @@ static void use_one(struct worker *w)
 	if (!w->num_blocks)
 		return;
 	b = &w->blocks[draw(w, (unsigned)w->num_blocks)];
-	if (b->kind <= POOL)
+	if (b->kind == GRAPH)
+		relaunch(w, (struct graph *)(uintptr_t)b->handle);
+	else if (b->kind <= POOL)
 		need(cuMemsetD8Async(b->handle, 1, b->bytes, w->stream), "set");
 }
 
@@ -292,6 +406,7 @@ static void leave_context(struct worker *w)
 	w->num_blocks = 0;
 	need(cuStreamSynchronize(w->stream), "synchronize");
 	need(cuStreamDestroy(w->stream), "stream");
+	need(cuStreamDestroy(w->graphs), "stream");
 	if (w->own)
 		need(cuCtxDestroy(w->own), "destroy");
 	need(cuCtxSetCurrent(primary), "current");
@@ -305,6 +420,7 @@ static void enter_context(struct worker *w)
 		need(cuCtxCreate(&w->own, NULL, 0, 0), "create");
 	w->had_capture = !w->own;
 	w->stream = new_stream();
+	w->graphs = new_stream();
 }
 
 static void step(struct worker *w)
@@ -313,7 +429,7 @@ static void step(struct worker *w)
 
 	if (what < 45) {
 		take_one(w);
-	} else if (what < 50) {
+	} else if (what < 55) {
 		use_one(w);
 	} else if (what < 80) {
 		if (w->num_blocks)

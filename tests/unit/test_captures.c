@@ -111,6 +111,11 @@ void gp_follow_destroy(CUstream stream)
 	(void)stream;
 }
 
+void gp_graph_stream_goes(CUstream stream)
+{
+	(void)stream;
+}
+
 /* ---- the tests --------------------------------------------------------------------- */
 
 #define RELAXED CU_STREAM_CAPTURE_MODE_RELAXED
