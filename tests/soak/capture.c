@@ -37,13 +37,12 @@ static void add_kernel(struct thread *t, struct block *b, uint32_t n)
 			       args, NULL));
 }
 
-/* Memory of the graph's own: true: it has some. None under a limit, as that is
- * looked at: the driver takes it at the launch, whatever others have by then. */
+/* Memory of the graph's own: true: it has some. */
 static bool add_memory(struct thread *t)
 {
 	CUdeviceptr p;
 
-	if (soak.limit_mib || below(t, 3) ||
+	if (below(t, 3) ||
 	    !GOT(t, cuMemAllocAsync(&p, 4 + below(t, MIB), t->streams[0])))
 		return false;
 	GOOD(t, cuMemsetD8Async(p, 1, 4, t->streams[0]));
