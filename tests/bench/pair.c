@@ -3,11 +3,12 @@
  * over glibc's malloc as a yardstick on the same machine.
  *
  *   pair --size BYTES [--threads T] [--pairs N] [--batch B] [--live L]
- *        [--repeat R] [--remote] [--malloc]
+ *        [--repeat R] [--remote | --mix] [--malloc]
  *
  * Each thread allocates and frees N times in a row, all at once; before that,
  * L blocks of about that size are held and as many free ones lie between
- * them. Prints the best of R runs: wall time for a pair on one thread, in ns,
+ * them. With --mix a thread keeps 64 blocks of any size up to BYTES and replaces
+ * one at random instead. Prints the best of R runs: wall time for a pair on one thread, in ns,
  * the mean over the threads. The best, because what else the machine does can
  * only add.
  */
@@ -31,10 +32,11 @@
 struct options {
 	uint64_t size, pairs, live, batch;
 	unsigned threads, repeats;
-	bool use_malloc, remote;
+	bool use_malloc, remote, mix;
 };
 
 #define MAILBOX 64 /* blocks on their way from one thread to its neighbour */
+#define WINDOW  64 /* blocks that a thread holds with --mix */
 
 struct mailbox {
 	_Atomic uint64_t slots[MAILBOX]; /* 0: empty */
@@ -109,13 +111,18 @@ static void give(const struct bench *b, uint64_t va)
 		die("a free was refused");
 }
 
-/* Sizes from the one that is timed to a quarter more. */
-static uint64_t some_size(uint64_t size, uint64_t *rng)
+static uint64_t draw(uint64_t *rng)
 {
 	*rng ^= *rng << 13;
 	*rng ^= *rng >> 7;
 	*rng ^= *rng << 17;
-	return size + *rng % (size / 4 + 1);
+	return *rng;
+}
+
+/* Sizes from the one that is timed to a quarter more. */
+static uint64_t some_size(uint64_t size, uint64_t *rng)
+{
+	return size + draw(rng) % (size / 4 + 1);
 }
 
 static void batch_pairs(const struct bench *b, uint64_t pairs)
@@ -153,10 +160,29 @@ static void remote_pairs(const struct bench *b, unsigned self, uint64_t pairs)
 	}
 }
 
+/* As tests/gpu/programs/pairs.h has it. */
+static void mixed_pairs(const struct bench *b, unsigned self, uint64_t pairs)
+{
+	uint64_t window[WINDOW], rng = 88172645463325252ull + self * 7919;
+
+	for (unsigned i = 0; i < WINDOW; i++)
+		window[i] = take(b, 1 + draw(&rng) % b->o->size);
+	while (pairs--) {
+		uint64_t *at = &window[draw(&rng) % WINDOW];
+
+		give(b, *at);
+		*at = take(b, 1 + draw(&rng) % b->o->size);
+	}
+	for (unsigned i = 0; i < WINDOW; i++)
+		give(b, window[i]);
+}
+
 static void run_pairs(const struct bench *b, unsigned self, uint64_t pairs)
 {
 	if (b->o->remote)
 		remote_pairs(b, self, pairs);
+	else if (b->o->mix)
+		mixed_pairs(b, self, pairs);
 	else if (b->o->batch)
 		batch_pairs(b, pairs);
 	else if (b->o->use_malloc)
@@ -241,6 +267,7 @@ static void parse(int argc, char **argv, struct options *o)
 		{"pairs", required_argument, NULL, 'n'},
 		{"batch", required_argument, NULL, 'b'},
 		{"remote", no_argument, NULL, 'R'},
+		{"mix", no_argument, NULL, 'x'},
 		{"live", required_argument, NULL, 'l'},
 		{"repeat", required_argument, NULL, 'r'},
 		{"malloc", no_argument, NULL, 'm'},
@@ -268,6 +295,9 @@ static void parse(int argc, char **argv, struct options *o)
 		case 'R':
 			o->remote = true;
 			break;
+		case 'x':
+			o->mix = true;
+			break;
 		case 'r':
 			o->repeats = (unsigned)number(optarg, MAX_REPEATS);
 			break;
@@ -283,8 +313,7 @@ static void parse(int argc, char **argv, struct options *o)
 		fprintf(stderr,
 			"usage: pair --size BYTES [--threads T] [--pairs N] "
 			"[--batch B]\n            [--live L] [--repeat R] "
-			"[--remote] "
-			"[--malloc]\n");
+			"[--remote | --mix] [--malloc]\n");
 		exit(2);
 	}
 }

@@ -6,6 +6,7 @@
   live    the same with many live and free blocks around; search: 256 blocks
           of different sizes are held before they are freed
   remote  every block is freed by another thread than allocated it
+  mixed   sizes that no thread has had, up to the one given
   replay  traces: memory used, and host time for an operation
   ring    the event ring; hook: what one intercepted call costs
   stacks  a pair through the hooks, by how many call stacks are kept
@@ -75,14 +76,14 @@ class Pair:
         return int(re.search(r'Collected : (\d+)',
                              done.stderr.decode()).group(1))
 
-    def instructions(self, size, live=0):
+    def instructions(self, size, live=0, *more):
         """A pair's, from two runs that differ only in their number; None
         without valgrind."""
         if not self.valgrind:
             return None
         few, many = 1000, 6000
         counts = [self.collected(self.argv(size, 1, live, '--repeat', '1',
-                                           '--pairs', str(pairs)))
+                                           '--pairs', str(pairs), *more))
                   for pairs in (few, many)]
         return round((counts[1] - counts[0]) / (many - few), 1)
 
@@ -157,6 +158,22 @@ def bench_remote(pair):
                                  cell(row['ns'], 8, '%.1f'),
                                  cell(row['malloc_ns'], 11, '%.1f')),
               flush=True)
+    return rows
+
+
+def bench_mixed(pair):
+    print('\nany size up to      threads        ns  instructions')
+    rows = []
+    for size in (64 * KIB, MIB, 4 * MIB):
+        for threads in thread_counts():
+            row = {'size': size, 'threads': threads,
+                   'ns': pair.time(size, threads, 0, '--mix'),
+                   'instructions': (pair.instructions(size, 0, '--mix')
+                                    if threads == 1 else None)}
+            rows.append(row)
+            print('  %-17s %7d  %s %s' % (
+                size_text(size), threads, cell(row['ns'], 8, '%.1f'),
+                cell(row['instructions'], 13)), flush=True)
     return rows
 
 
@@ -270,6 +287,7 @@ def main():
             'pair': bench_pair(pair),
             'live': bench_live(pair),
             'remote': bench_remote(pair),
+            'mixed': bench_mixed(pair),
             'replay': bench_replay(args.build, traces),
             'ring': bench_program(args.build, 'ring', 'size'),
             'hook': bench_hooks(args.build),
