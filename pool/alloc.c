@@ -375,9 +375,12 @@ static cold void put_central(struct gp_pool *pool, struct gp_block *b)
 static cold void overflow(struct gp_pool *pool, struct gp_cache *cache,
 			  bool large)
 {
+	if (!large) {
+		gp_cache_flush_own(pool, cache);
+		return;
+	}
 	gp_lock(&pool->lock);
-	gp_cache_flush(pool, cache,
-		       large ? GP_CACHE_PART_LARGE : GP_CACHE_PART_SMALL);
+	gp_cache_flush(pool, cache, GP_CACHE_PART_LARGE);
 	gp_unlock(&pool->lock);
 }
 

@@ -32,8 +32,8 @@ struct gp_block {
 	/* First granule << 8 | state. Atomic: a free claims the block by one
 	 * compare and swap, which cannot hit another block that took over the
 	 * descriptor. Other transitions are made by whoever owns the block:
-	 * the pool's lock (VACANT, FREE, SLAB, STUCK), the operation that
-	 * holds it (HELD, SET_ASIDE), the cache's lock (CACHED). NOTED and
+	 * the pool's lock (VACANT, FREE, SLAB, STUCK), that of a slab's part
+	 * (FREE in the slab), the operation that holds it (HELD, SET_ASIDE), the cache's lock (CACHED). NOTED and
 	 * LENT begin and end under the pool's lock. */
 	uint64_t tag;
 	uint64_t requested; /* bytes asked for; atomic, valid while live */
@@ -44,7 +44,8 @@ struct gp_block {
 	 * through the pool looks at it. */
 	uint32_t owner;
 
-	/* Neighbours in address order. Guarded by the pool's lock. */
+	/* Neighbours in address order. Guarded by the pool's lock; of blocks in
+	 * a slab by that of the slab's part. */
 	struct gp_block *prev, *next;
 
 	/* A list's links. Guarded by whatever guards that list. */

@@ -257,18 +257,15 @@ bool gp_cache_flush(struct gp_pool *pool, struct gp_cache *cache,
 	return flush(pool, cache, parts, &freed) != 0;
 }
 
-static uint32_t count(const uint32_t *held)
+void gp_cache_flush_own(struct gp_pool *pool, struct gp_cache *cache)
 {
-	return __atomic_load_n(held, __ATOMIC_RELAXED);
-}
+	struct gp_block *chain = NULL;
 
-/* Is there anything to give back? What was freed before is seen; what is just
- * being freed may not be. */
-static bool holds(const struct gp_cache *cache, unsigned parts)
-{
-	return (parts & GP_CACHE_PART_LARGE && count(&cache->large)) ||
-	       (parts & GP_CACHE_PART_SMALL && count(&cache->small)) ||
-	       __atomic_load_n(&cache->remote, __ATOMIC_RELAXED);
+	gp_cache_lock(cache);
+	if (cache->small)
+		detach_small(cache, &chain);
+	gp_cache_unlock(cache);
+	gp_slab_give_chain(pool, chain);
 }
 
 bool gp_cache_flush_all(struct gp_pool *pool, const struct gp_cache *self,
@@ -280,22 +277,14 @@ bool gp_cache_flush_all(struct gp_pool *pool, const struct gp_cache *self,
 		struct gp_cache *cache = pool->caches[i];
 		uint64_t freed;
 
-		if (!holds(cache, parts))
+		if (!gp_cache_holds(cache, parts))
 			continue;
 		any |= flush(pool, cache, parts, &freed) != 0;
 		if (self && cache != self)
-			cache->robbed |= freed;
+			__atomic_or_fetch(&cache->robbed, freed,
+					  __ATOMIC_RELAXED);
 	}
 	return any;
-}
-
-bool gp_cache_was_robbed(struct gp_cache *cache, uint32_t granules)
-{
-	uint64_t bit = 1ull << gp_cache_hash(granules);
-	bool was = (cache->robbed & bit) != 0;
-
-	cache->robbed &= ~bit;
-	return was;
 }
 
 bool gp_cache_contended(struct gp_pool *pool, struct gp_cache *cache)

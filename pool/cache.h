@@ -45,8 +45,13 @@ struct gp_cache {
 	/* Atomic stack of blocks that other threads freed. */
 	struct gp_block *remote __attribute__((aligned(64)));
 
+	/* The owner's. */
+	uint32_t part;     /* of the slabs, slab.h; atomic */
+	uint32_t meetings; /* with other threads at the first one's lock */
+
+	uint64_t robbed; /* sizes that other threads took, hashed; atomic */
+
 	/* Pool's lock. */
-	uint64_t robbed;        /* sizes that other threads took, hashed */
 	uint64_t robbed_until;  /* the driver's clock; see gp_cache_contended */
 	struct gp_cache *spare; /* next without a thread */
 	void *link;             /* objects.h */
@@ -89,9 +94,9 @@ bool gp_cache_flush(struct gp_pool *pool, struct gp_cache *cache,
 bool gp_cache_flush_all(struct gp_pool *pool, const struct gp_cache *self,
 			unsigned parts);
 
-/* A thread misses. Did others take such blocks out of its cache, since it was
- * asked last? Under the pool's lock. */
-bool gp_cache_was_robbed(struct gp_cache *cache, uint32_t granules);
+/* The small blocks that its thread freed go back to their slabs. The cache's
+ * thread, with no lock held. */
+void gp_cache_flush_own(struct gp_pool *pool, struct gp_cache *cache);
 
 /* It was, and cannot do without robbing in turn. Has that happened too often of
  * late? Threads that have one block less than they use at a time would rob each
@@ -132,6 +137,30 @@ static inline void gp_cache_unlock(struct gp_cache *cache)
 static inline unsigned gp_cache_hash(uint32_t granules)
 {
 	return (granules * 0x9e3779b1u) >> 26;
+}
+
+/* A thread misses. Did others take such blocks out of its cache, since it was
+ * asked last? The cache's thread. */
+static inline bool gp_cache_was_robbed(struct gp_cache *cache,
+				       uint32_t granules)
+{
+	uint64_t bit = 1ull << gp_cache_hash(granules);
+
+	if (!(__atomic_load_n(&cache->robbed, __ATOMIC_RELAXED) & bit))
+		return false;
+	__atomic_and_fetch(&cache->robbed, ~bit, __ATOMIC_RELAXED);
+	return true;
+}
+
+/* Is there anything to give back? What was freed before is seen; what is just
+ * being freed may not be. Any thread. */
+static inline bool gp_cache_holds(const struct gp_cache *cache, unsigned parts)
+{
+	return (parts & GP_CACHE_PART_LARGE &&
+		__atomic_load_n(&cache->large, __ATOMIC_RELAXED)) ||
+	       (parts & GP_CACHE_PART_SMALL &&
+		__atomic_load_n(&cache->small, __ATOMIC_RELAXED)) ||
+	       __atomic_load_n(&cache->remote, __ATOMIC_RELAXED);
 }
 
 static inline uint32_t gp_cache_count(uint32_t *held, uint32_t n)

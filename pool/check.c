@@ -211,6 +211,7 @@ int gp_pool_check(struct gp_pool *pool, char *why, size_t why_size)
 	uint64_t loose;
 
 	gp_lock(&pool->lock);
+	gp_slabs_lock(&pool->slabs);
 	for (uint32_t i = 1; i < pool->num_caches; i++)
 		gp_cache_lock(pool->caches[i]);
 	gp_check_tiles(&c);
@@ -225,6 +226,7 @@ int gp_pool_check(struct gp_pool *pool, char *why, size_t why_size)
 		check_sums(&c);
 	for (uint32_t i = 1; i < pool->num_caches; i++)
 		gp_cache_unlock(pool->caches[i]);
+	gp_slabs_unlock(&pool->slabs);
 	gp_unlock(&pool->lock);
 	return c.rc;
 }

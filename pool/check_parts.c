@@ -59,31 +59,52 @@ void gp_check_slab(struct gp_check *c, struct gp_block *tile)
 			      (ull)slab->first, blocks, starts);
 }
 
-void gp_check_bins(struct gp_check *c)
+static void check_part(struct gp_check *c, const struct gp_slab_part *part)
 {
-	const struct gp_slabs *slabs = &c->pool->slabs;
 	uint64_t blocks = 0, granules = 0;
+	struct gp_slab *slab;
 
 	for (uint32_t i = 0; i <= GP_SLAB_GRANULES && !c->rc; i++) {
-		const struct gp_block *b = slabs->bins[i];
-		bool bit = slabs->used[i / 64] >> i % 64 & 1;
-		bool word = slabs->summary[i / 4096] >> i / 64 % 64 & 1;
+		const struct gp_block *b = part->bins[i];
+		bool bit = part->used[i / 64] >> i % 64 & 1;
+		bool word = part->summary[i / 4096] >> i / 64 % 64 & 1;
 
 		if (bit != (b != NULL) || (bit && !word))
 			gp_check_fail(c, "bin %u and its bit differ", i);
 		for (; b && blocks <= c->small_free; b = b->right) {
+			gp_arena_at(&c->pool->arena, gp_block_granule(b),
+				    &slab);
 			if (b->granules != i || gp_block_state(b) != GP_FREE ||
-			    (b->right && b->right->left != b))
+			    (b->right && b->right->left != b) || !slab ||
+			    slab->part != part)
 				gp_check_fail(c, "bin %u holds a wrong block",
 					      i);
 			blocks++;
 			granules += b->granules;
 		}
 	}
-	if (blocks != c->small_free || blocks != slabs->free_blocks ||
-	    granules != c->small_granules || granules != slabs->granules)
+	if (blocks > c->small_free || blocks != part->free_blocks ||
+	    granules > c->small_granules || granules != part->granules)
 		gp_check_fail(c, "bins hold %llu blocks, slabs %llu",
 			      (ull)blocks, (ull)c->small_free);
+	c->small_free -= blocks;
+	c->small_granules -= granules;
+}
+
+/* Takes what it finds off the counts. */
+void gp_check_bins(struct gp_check *c)
+{
+	const struct gp_slabs *slabs = &c->pool->slabs;
+
+	for (uint32_t i = 0; i < GP_SLAB_PARTS && !c->rc; i++) {
+		check_part(c, &slabs->parts[i]);
+		if (i >= slabs->num_parts && slabs->parts[i].free_blocks)
+			gp_check_fail(c, "part %u of the slabs is not known",
+				      i);
+	}
+	if (c->small_free || c->small_granules)
+		gp_check_fail(c, "%llu small blocks are in no bin",
+			      (ull)c->small_free);
 }
 
 /* ---- handles ------------------------------------------------------------------- */

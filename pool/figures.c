@@ -59,20 +59,22 @@ static void look_at_ranges(const struct gp_pool *pool,
 }
 
 /* A slab is in use as a whole, but for one that is kept with nothing in it. */
-static void look_at_slabs(const struct gp_slabs *slabs,
-			  struct free_memory *memory)
+static void look_at_slabs(struct gp_slab_part *part, struct free_memory *memory)
 {
-	const struct gp_block *b = slabs->bins[GP_SLAB_GRANULES];
-	uint64_t bytes = slabs->granules << GP_GRANULE_SHIFT;
+	const struct gp_block *b;
+	uint64_t bytes;
 
+	gp_lock(&part->lock);
+	bytes = part->granules << GP_GRANULE_SHIFT;
 	memory->bytes += bytes;
 	memory->bound += bytes;
-	memory->ranges += slabs->free_blocks;
-	memory->bound_ranges += slabs->free_blocks;
-	for (; b; b = b->right) {
+	memory->ranges += part->free_blocks;
+	memory->bound_ranges += part->free_blocks;
+	for (b = part->bins[GP_SLAB_GRANULES]; b; b = b->right) {
 		memory->bound -= gp_block_bytes(b);
 		memory->bound_ranges--;
 	}
+	gp_unlock(&part->lock);
 }
 
 static void observe_free(struct gp_pool *pool, struct free_memory *all)
@@ -84,7 +86,8 @@ static void observe_free(struct gp_pool *pool, struct free_memory *all)
 		       &of[GP_CLASS_LARGE]);
 	look_at_ranges(pool, &pool->regions[GP_REGION_SLABS].ranges,
 		       &of[GP_CLASS_SMALL]);
-	look_at_slabs(&pool->slabs, &of[GP_CLASS_SMALL]);
+	for (uint32_t i = 0; i < pool->slabs.num_parts; i++)
+		look_at_slabs(&pool->slabs.parts[i], &of[GP_CLASS_SMALL]);
 	for (int i = GP_CLASS_SMALL; i < GP_NUM_CLASSES; i++) {
 		of[0].bytes += of[i].bytes;
 		of[0].bound += of[i].bound;

@@ -107,12 +107,15 @@ static void tell_slab(struct walk *walk, const struct gp_block *tile)
 	struct gp_slab *slab;
 
 	gp_arena_at(&walk->pool->arena, first, &slab);
-	for (struct gp_block *b = slab ? gp_slab_at(slab, first) : NULL; b;
-	     b = b->next) {
+	if (!slab)
+		return;
+	gp_lock(&slab->part->lock);
+	for (struct gp_block *b = gp_slab_at(slab, first); b; b = b->next) {
 		walk->looked_at++;
 		if (gp_state_is_live(gp_block_state(b)))
 			put_block(walk, b, true);
 	}
+	gp_unlock(&slab->part->lock);
 }
 
 /* The tile that a granule lies in. */

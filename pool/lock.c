@@ -8,13 +8,13 @@
 
 static __thread unsigned held; /* bit n: a lock of rank n is held */
 
-/* Several caches may be held at once, under the pool's lock, which makes their
- * order no matter. */
+/* Several caches, or parts of the slabs, may be held at once, under the pool's
+ * lock, which makes their order no matter. */
 void gp_rank_enter(enum gp_rank rank)
 {
 	unsigned above = ~0u << rank;
 
-	if (rank == GP_RANK_CACHE)
+	if (rank == GP_RANK_CACHE || rank == GP_RANK_SLABS)
 		above <<= 1;
 	if (held & above) {
 		gp_warn("lock of rank %d taken out of order", (int)rank);

@@ -9,10 +9,12 @@
 #define GP_POOL_LOCK_H
 
 #include <pthread.h>
+#include <stdbool.h>
 
 enum gp_rank {
 	GP_RANK_REGISTRY = 1, /* the table of pools, registry.c */
 	GP_RANK_POOL,         /* gp_pool.lock: everything central */
+	GP_RANK_SLABS,        /* gp_slab_part.lock: the small blocks in it */
 	GP_RANK_CACHE,        /* one thread's cache, cache.c */
 	GP_RANK_LAUNCH, /* gp_stream.launch; a graph launch of the program */
 	GP_RANK_ORDER,  /* gp_order.lock; driver calls that do not wait */
@@ -51,6 +53,16 @@ static inline void gp_lock(struct gp_lock *lock)
 {
 	gp_rank_enter(lock->rank);
 	pthread_mutex_lock(&lock->mutex);
+}
+
+/* False: somebody has it. */
+static inline bool gp_try_lock(struct gp_lock *lock)
+{
+	gp_rank_enter(lock->rank);
+	if (!pthread_mutex_trylock(&lock->mutex))
+		return true;
+	gp_rank_leave(lock->rank);
+	return false;
 }
 
 static inline void gp_unlock(struct gp_lock *lock)

@@ -78,37 +78,37 @@ static int grow(struct gp_pool *pool, uint32_t granules, bool slab,
 }
 
 /* A small block from a new slab in this tile. */
-static struct gp_block *take_from(struct gp_pool *pool, struct gp_block *tile,
-				  uint32_t granules)
+static struct gp_block *take_from(struct gp_pool *pool, struct gp_cache *cache,
+				  struct gp_block *tile, uint32_t granules)
 {
-	if (gp_objects_reserve(&pool->arena.blocks, 8) ||
-	    gp_slab_add(pool, tile)) {
+	struct gp_block *b = gp_slab_add(pool, cache, tile, granules);
+
+	if (!b)
 		gp_large_give(pool, tile);
-		return NULL;
-	}
-	return gp_slab_take(pool, granules);
+	return b;
 }
 
 /* What is there already; `slab`: a free range may become a new slab. */
-static struct gp_block *search(struct gp_pool *pool, uint32_t granules,
-			       bool slab)
+static struct gp_block *search(struct gp_pool *pool, struct gp_cache *cache,
+			       uint32_t granules, bool slab)
 {
 	struct gp_block *b;
 
 	if (!is_small(granules))
 		return take(pool, granules, false);
-	b = gp_slab_take(pool, granules);
+	b = gp_slab_find(pool, cache, granules);
 	if (b || !slab)
 		return b;
 	b = take(pool, GP_SLAB_GRANULES, true);
 	if (!b && pool->has_vmm && granules >= SCRAP_FROM >> GP_GRANULE_SHIFT)
 		b = gp_large_scrap(pool, &pool->regions[GP_REGION_LARGE],
 				   granules);
-	return b ? take_from(pool, b, granules) : NULL;
+	return b ? take_from(pool, cache, b, granules) : NULL;
 }
 
 /* More memory. Releases the lock meanwhile. */
-static int more(struct gp_pool *pool, uint32_t granules, struct gp_block **b)
+static int more(struct gp_pool *pool, struct gp_cache *cache, uint32_t granules,
+		struct gp_block **b)
 {
 	bool small = is_small(granules);
 	struct gp_block *tile;
@@ -116,7 +116,7 @@ static int more(struct gp_pool *pool, uint32_t granules, struct gp_block **b)
 
 	if (rc)
 		return rc;
-	*b = small ? take_from(pool, tile, granules) : tile;
+	*b = small ? take_from(pool, cache, tile, granules) : tile;
 	return *b ? 0 : -ENOMEM;
 }
 
@@ -222,7 +222,7 @@ static struct gp_block *regain(struct gp_pool *pool, struct gp_cache *cache,
 		uncover(pool, cache, 0);
 	return gp_objects_reserve(&pool->arena.blocks, 8)
 		       ? NULL
-		       : search(pool, granules, false);
+		       : search(pool, cache, granules, false);
 }
 
 /* Before the search. Returns the parts of other threads' caches that it may
@@ -259,14 +259,14 @@ static int serve(struct gp_pool *pool, struct gp_cache *cache,
 		rc = gp_objects_reserve(&pool->arena.blocks, 8);
 		if (rc)
 			break;
-		*b = search(pool, granules, false);
+		*b = search(pool, cache, granules, false);
 		if (*b)
 			break;
 		collect(pool, cache, parts);
 		rc = gp_objects_reserve(&pool->arena.blocks, 8);
 		if (rc)
 			break;
-		*b = search(pool, granules, true);
+		*b = search(pool, cache, granules, true);
 		if (*b)
 			break;
 		if (!waited && rather_wait(pool, granules)) {
@@ -278,7 +278,7 @@ static int serve(struct gp_pool *pool, struct gp_cache *cache,
 		}
 		uint64_t others = gp_flight_others(pool);
 
-		rc = more(pool, granules, b);
+		rc = more(pool, cache, granules, b);
 		if (!rc)
 			pool->account.misses++;
 		if (rc != -ENOMEM && rc != -EAGAIN)
@@ -304,12 +304,32 @@ static int serve(struct gp_pool *pool, struct gp_cache *cache,
 	return *b ? 0 : rc ? rc : -ENOMEM;
 }
 
+/* A small block without the pool's lock: from the thread's part of the slabs as
+ * it is, or once what its cache holds is back there. */
+static struct gp_block *serve_small(struct gp_pool *pool,
+				    struct gp_cache *cache, uint32_t granules)
+{
+	struct gp_block *b = gp_slab_take(pool, cache, granules);
+
+	if (!b && cache && gp_cache_holds(cache, GP_CACHE_PART_SMALL)) {
+		gp_cache_flush_own(pool, cache);
+		b = gp_slab_take(pool, cache, granules);
+	}
+	if (b && cache)
+		gp_cache_was_robbed(cache, granules);
+	return b;
+}
+
 int gp_serve(struct gp_pool *pool, struct gp_cache *cache, uint32_t granules,
 	     struct gp_block **b)
 {
 	for (int i = 0; i < MAX_WAITS; i++) {
-		int rc = serve(pool, cache, granules, b);
+		int rc = 0;
 
+		*b = is_small(granules) ? serve_small(pool, cache, granules)
+					: NULL;
+		if (!*b)
+			rc = serve(pool, cache, granules, b);
 		if (rc || gp_order_reissue(&pool->order, (*b)->stamp) ||
 		    gp_order_await(&pool->order, (*b)->stamp))
 			return rc;

@@ -27,14 +27,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pool/cache.h"
 #include "pool/pool.h"
+#include "pool/slab.h"
 #include "tests/support/model_driver.h"
 
-#define SLOTS   400
-#define SHARED  64
+#define SLOTS    400
+#define SHARED   64
+#define PART_OPS 300 /* between two changes of a thread's part */
 
 /* Of a crowded device: by the model's clock, ns. */
-#define CALL_NS 20000000ull
+#define CALL_NS  20000000ull
 
 struct allocation {
 	uint64_t va, bytes, tag;
@@ -307,12 +310,23 @@ static void step(struct worker *w)
 	}
 }
 
+/* As if it had met other threads at the lock of its part of the slabs. */
+static void change_part(unsigned part)
+{
+	struct gp_cache *cache = gp_cache_find(pool);
+
+	if (cache)
+		cache->part = part % GP_SLAB_PARTS;
+}
+
 static void *work(void *arg)
 {
 	struct worker *w = arg;
 
 	for (uint64_t i = 0; i < options.ops / options.threads; i++) {
 		step(w);
+		if (i % PART_OPS == PART_OPS - 1)
+			change_part((unsigned)(i / PART_OPS) + w->index);
 		if (i % options.check_every == 0)
 			check_pool();
 	}

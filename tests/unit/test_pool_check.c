@@ -92,8 +92,8 @@ static void damage_is_noticed(void **state)
 	DAMAGE(s->granules, s->granules + 1);
 	DAMAGE(s->tag, gp_tag(gp_block_granule(s), GP_FREE));
 	DAMAGE(s->next->prev, NULL);
-	DAMAGE(rig.pool->slabs.free_blocks, 99);
-	DAMAGE(rig.pool->slabs.summary[0], 0);
+	DAMAGE(rig.pool->slabs.parts[0].free_blocks, 99);
+	DAMAGE(rig.pool->slabs.parts[0].summary[0], 0);
 	DAMAGE(rig.pool->slabs.count, 7);
 	DAMAGE(h->used, h->used - 1);
 	DAMAGE(h->granules, h->granules + 1);
