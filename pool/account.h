@@ -9,6 +9,7 @@
 #ifndef GP_POOL_ACCOUNT_H
 #define GP_POOL_ACCOUNT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "pool/pool.h"
@@ -77,27 +78,28 @@ static inline void gp_flow_count(struct gp_flow *flow, uint64_t amount)
 	flow->level += (int64_t)amount;
 }
 
+/* `hit`: the thread had the block. */
 static inline void gp_tally_alloc(struct gp_tally *tally, uint64_t bytes,
-				  uint64_t requested)
+				  uint64_t requested, bool hit)
 {
 	struct gp_flow *flow = tally->flow;
+	struct gp_flow *large = &flow[GP_M_LARGE];
 
 	gp_flow_add(&flow[GP_M_ALLOCATED], bytes);
 	gp_flow_add(&flow[GP_M_REQUESTED], requested);
 	gp_flow_add(&flow[GP_M_COUNT], 1);
-	if (bytes >= GP_LARGE_FROM) {
-		gp_flow_count(&flow[GP_M_LARGE + GP_M_ALLOCATED], bytes);
-		gp_flow_count(&flow[GP_M_LARGE + GP_M_REQUESTED], requested);
-		gp_flow_count(&flow[GP_M_LARGE + GP_M_COUNT], 1);
+	if (bytes < GP_LARGE_FROM) {
+		for (int i = 0; i < GP_M_LARGE && !hit; i++)
+			gp_flow_add(&large[i], 0);
+	} else if (hit) {
+		gp_flow_count(&large[GP_M_ALLOCATED], bytes);
+		gp_flow_count(&large[GP_M_REQUESTED], requested);
+		gp_flow_count(&large[GP_M_COUNT], 1);
+	} else {
+		gp_flow_add(&large[GP_M_ALLOCATED], bytes);
+		gp_flow_add(&large[GP_M_REQUESTED], requested);
+		gp_flow_add(&large[GP_M_COUNT], 1);
 	}
-}
-
-/* After an allocation that was no hit. */
-static inline void gp_tally_rose(struct gp_tally *tally)
-{
-	for (int i = GP_M_LARGE; i < GP_M_NUM; i++)
-		if (tally->flow[i].level > tally->flow[i].high)
-			tally->flow[i].high = tally->flow[i].level;
 }
 
 static inline void gp_tally_free(struct gp_tally *tally, uint64_t bytes,

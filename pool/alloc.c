@@ -73,12 +73,13 @@ static hot void note(const struct gp_pool *pool, const struct gp_tally *tally,
 		    __atomic_load_n(&pool->reserved, __ATOMIC_RELAXED));
 }
 
-/* The block is the program's now. Under the lock that guards the tally. */
+/* The block is the program's now; `hit`: it was the thread's. Under the lock that
+ * guards the tally. */
 static hot void hand_out(const struct gp_pool *pool, struct gp_tally *tally,
 			 struct gp_block *b, uint64_t va, uint64_t bytes,
-			 enum gp_state live)
+			 enum gp_state live, bool hit)
 {
-	gp_tally_alloc(tally, gp_block_bytes(b), bytes);
+	gp_tally_alloc(tally, gp_block_bytes(b), bytes, hit);
 	note(pool, tally, GP_RING_alloc, b, va, bytes);
 	__atomic_store_n(&b->requested, bytes, __ATOMIC_RELAXED);
 	gp_block_set_state(b, live);
@@ -110,19 +111,21 @@ static bool rose_far(const struct gp_pool *pool, const struct gp_tally *tally)
 	       (int64_t)__atomic_load_n(&pool->tally_slack, __ATOMIC_RELAXED);
 }
 
-/* The last of an allocation that was no hit. Unlocks the cache. */
-static void rise(struct gp_pool *pool, struct gp_cache *cache)
+static cold void publish(struct gp_pool *pool, struct gp_cache *cache)
 {
-	bool publish;
+	gp_lock(&pool->lock);
+	gp_cache_publish_all(pool, &cache->tally);
+	gp_unlock(&pool->lock);
+}
 
-	gp_tally_rose(&cache->tally);
-	publish = rose_far(pool, &cache->tally);
+/* The last of an allocation that was no hit. Unlocks the cache. */
+static hot void rise(struct gp_pool *pool, struct gp_cache *cache)
+{
+	bool far = rose_far(pool, &cache->tally);
+
 	gp_cache_unlock(cache);
-	if (publish) {
-		gp_lock(&pool->lock);
-		gp_cache_publish_all(pool, &cache->tally);
-		gp_unlock(&pool->lock);
-	}
+	if (unlikely(far))
+		publish(pool, cache);
 }
 
 /* A block that the hit path did not find. `own`: it was the thread's all the
@@ -138,14 +141,13 @@ static void finish(struct gp_pool *pool, struct gp_cache *cache,
 	if (!cache) {
 		gp_block_set_owner(b, watched);
 		gp_lock(&pool->lock);
-		hand_out(pool, &pool->tally, b, *va, bytes, live);
-		gp_tally_rose(&pool->tally);
+		hand_out(pool, &pool->tally, b, *va, bytes, live, false);
 		gp_unlock(&pool->lock);
 		return;
 	}
 	gp_block_set_owner(b, cache->number | watched);
 	gp_cache_lock(cache);
-	hand_out(pool, &cache->tally, b, *va, bytes, live);
+	hand_out(pool, &cache->tally, b, *va, bytes, live, own);
 	if (own)
 		gp_cache_unlock(cache);
 	else
@@ -230,26 +232,26 @@ static cold int miss(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
 }
 
 /* The end of an allocation with nothing unusual. Unlocks the cache. */
-static __attribute__((noinline)) void finish_plain(struct gp_pool *pool,
-						   struct gp_cache *cache,
-						   struct gp_block *b, bool own,
-						   uint64_t bytes, uint64_t *va)
+static hot void finish_plain(struct gp_pool *pool, struct gp_cache *cache,
+			     struct gp_block *b, bool own, uint64_t bytes,
+			     uint64_t *va)
 {
 	*va = pool->base + (gp_block_granule(b) << GP_GRANULE_SHIFT);
-	hand_out(pool, &cache->tally, b, *va, bytes, GP_LIVE);
+	hand_out(pool, &cache->tally, b, *va, bytes, GP_LIVE, own);
 	if (own)
 		gp_cache_unlock(cache);
 	else
 		rise(pool, cache);
 }
 
-static int miss_plain(struct gp_pool *pool, struct gp_cache *cache,
-		      uint64_t bytes, uint64_t *va)
+static __attribute__((noinline)) int miss_plain(struct gp_pool *pool,
+						struct gp_cache *cache,
+						uint64_t bytes, uint64_t *va)
 {
 	struct gp_block *b;
 	int rc = gp_serve(pool, cache, round_plain(bytes), &b);
 
-	if (rc)
+	if (unlikely(rc))
 		return refuse(pool, rc);
 	gp_block_set_owner(b, cache->number);
 	gp_cache_lock(cache);
@@ -257,12 +259,12 @@ static int miss_plain(struct gp_pool *pool, struct gp_cache *cache,
 	return 0;
 }
 
-/* The cache, whose lock the caller has, held no such block, or `b`: later work
- * is not ordered behind its last use yet. */
-static __attribute__((noinline)) int no_hit(struct gp_pool *pool,
-					    struct gp_cache *cache,
-					    struct gp_block *b, uint64_t bytes,
-					    uint64_t *va)
+/* Others gave blocks back, or later work is not ordered behind the last use of
+ * `b` yet. */
+static __attribute__((noinline)) int hit_slowly(struct gp_pool *pool,
+						struct gp_cache *cache,
+						struct gp_block *b,
+						uint64_t bytes, uint64_t *va)
 {
 	bool own = b || !gp_cache_drain(cache);
 
@@ -276,6 +278,19 @@ static __attribute__((noinline)) int no_hit(struct gp_pool *pool,
 		gp_cache_push(cache, b);
 	gp_cache_unlock(cache);
 	return b ? miss(pool, bytes, va) : miss_plain(pool, cache, bytes, va);
+}
+
+/* The cache, whose lock the caller has, held no such block, or `b`, which cannot
+ * be had so quickly. */
+static __attribute__((noinline)) int no_hit(struct gp_pool *pool,
+					    struct gp_cache *cache,
+					    struct gp_block *b, uint64_t bytes,
+					    uint64_t *va)
+{
+	if (b || gp_cache_given_back(cache))
+		return hit_slowly(pool, cache, b, bytes, va);
+	gp_cache_unlock(cache);
+	return miss_plain(pool, cache, bytes, va);
 }
 
 /* The hit. Whatever else is the case is left to others, as a tail call. */
@@ -292,7 +307,7 @@ int gp_pool_alloc(struct gp_pool *pool, uint64_t bytes, uint64_t *va)
 	if (unlikely(!b || !gp_order_ready(&pool->order, b->stamp)))
 		return no_hit(pool, cache, b, bytes, va);
 	*va = pool->base + (gp_block_granule(b) << GP_GRANULE_SHIFT);
-	hand_out(pool, &cache->tally, b, *va, bytes, GP_LIVE);
+	hand_out(pool, &cache->tally, b, *va, bytes, GP_LIVE, true);
 	gp_cache_unlock(cache);
 	return 0;
 }

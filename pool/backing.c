@@ -108,13 +108,12 @@ static void become_used(struct gp_backing *backing, struct gp_handle *handle)
 	backing->idle_granules -= handle->granules;
 }
 
-/* The part of [granule, end) that lies in the handle at granule. */
-static uint32_t overlap(const struct gp_handle *handle, uint64_t granule,
-			uint64_t end)
+/* Where the part of [granule, end) that lies in the handle at granule ends. */
+static uint64_t part_end(const struct gp_handle *handle, uint64_t end)
 {
 	uint64_t stop = handle->granule + handle->granules;
 
-	return (uint32_t)((stop < end ? stop : end) - granule);
+	return stop < end ? stop : end;
 }
 
 void gp_backing_use(struct gp_pool *pool, uint64_t granule, uint32_t granules)
@@ -123,12 +122,12 @@ void gp_backing_use(struct gp_pool *pool, uint64_t granule, uint32_t granules)
 
 	while (granule < end) {
 		struct gp_handle *h = gp_backing_at(pool, granule);
-		uint32_t part = overlap(h, granule, end);
+		uint64_t stop = part_end(h, end);
 
 		if (h->used == 0)
 			become_used(&pool->backing, h);
-		h->used += part;
-		granule += part;
+		h->used += (uint32_t)(stop - granule);
+		granule = stop;
 	}
 }
 
@@ -139,14 +138,14 @@ void gp_backing_unuse(struct gp_pool *pool, uint64_t granule, uint32_t granules,
 
 	while (granule < end) {
 		struct gp_handle *h = gp_backing_at(pool, granule);
-		uint32_t part = overlap(h, granule, end);
+		uint64_t stop = part_end(h, end);
 
 		if (h->stamp < stamp)
 			h->stamp = stamp;
-		h->used -= part;
+		h->used -= (uint32_t)(stop - granule);
 		if (h->used == 0)
 			become_idle(pool, h);
-		granule += part;
+		granule = stop;
 	}
 }
 

@@ -167,7 +167,7 @@ static struct gp_block *take_remote(struct gp_cache *cache)
 	return __atomic_exchange_n(&cache->remote, NULL, __ATOMIC_ACQUIRE);
 }
 
-bool gp_cache_drain(struct gp_cache *cache)
+bool gp_cache_take_remote(struct gp_cache *cache)
 {
 	struct gp_block *b = take_remote(cache);
 	bool any = b != NULL;

@@ -83,9 +83,21 @@ struct gp_cache *gp_cache_find(struct gp_pool *pool);
  * Waits for the owner's few instructions. */
 struct gp_block *gp_cache_detach(struct gp_cache *cache, unsigned parts);
 
+/* Have other threads freed blocks of this cache? */
+static inline bool gp_cache_given_back(const struct gp_cache *cache)
+{
+	return __atomic_load_n(&cache->remote, __ATOMIC_RELAXED) != NULL;
+}
+
+/* Out of line: the rest of gp_cache_drain(). */
+bool gp_cache_take_remote(struct gp_cache *cache);
+
 /* What other threads freed comes into the cache. True if there was any. The
  * caller holds its lock. */
-bool gp_cache_drain(struct gp_cache *cache);
+static inline bool gp_cache_drain(struct gp_cache *cache)
+{
+	return gp_cache_given_back(cache) && gp_cache_take_remote(cache);
+}
 
 /* Give back what this cache, or every cache of the pool, holds, for the thread
  * of `self` or for none (NULL). Under the pool's lock. True if there was any. */
@@ -139,6 +151,14 @@ static inline unsigned gp_cache_hash(uint32_t granules)
 	return (granules * 0x9e3779b1u) >> 26;
 }
 
+static inline bool gp_cache_robbed_of(const struct gp_cache *cache,
+				      uint32_t granules)
+{
+	uint64_t robbed = __atomic_load_n(&cache->robbed, __ATOMIC_RELAXED);
+
+	return robbed && robbed >> gp_cache_hash(granules) & 1;
+}
+
 /* A thread misses. Did others take such blocks out of its cache, since it was
  * asked last? The cache's thread. */
 static inline bool gp_cache_was_robbed(struct gp_cache *cache,
@@ -146,7 +166,7 @@ static inline bool gp_cache_was_robbed(struct gp_cache *cache,
 {
 	uint64_t bit = 1ull << gp_cache_hash(granules);
 
-	if (!(__atomic_load_n(&cache->robbed, __ATOMIC_RELAXED) & bit))
+	if (!gp_cache_robbed_of(cache, granules))
 		return false;
 	__atomic_and_fetch(&cache->robbed, ~bit, __ATOMIC_RELAXED);
 	return true;
@@ -160,7 +180,7 @@ static inline bool gp_cache_holds(const struct gp_cache *cache, unsigned parts)
 		__atomic_load_n(&cache->large, __ATOMIC_RELAXED)) ||
 	       (parts & GP_CACHE_PART_SMALL &&
 		__atomic_load_n(&cache->small, __ATOMIC_RELAXED)) ||
-	       __atomic_load_n(&cache->remote, __ATOMIC_RELAXED);
+	       gp_cache_given_back(cache);
 }
 
 static inline uint32_t gp_cache_count(uint32_t *held, uint32_t n)

@@ -153,7 +153,7 @@ static bool should_join(struct gp_pool *pool, const struct gp_block *b)
 void gp_check_tiles(struct gp_check *c)
 {
 	struct gp_pool *pool = c->pool;
-	uint64_t at = 0, ranges = 0, granules = 0, found = 0;
+	uint64_t at = 0, granules = 0, ranges = 0;
 
 	for (struct gp_block *b = pool->arena.first; b && !c->rc; b = b->next) {
 		check_place(c, b, at);
@@ -167,14 +167,13 @@ void gp_check_tiles(struct gp_check *c)
 	for (int i = 0; i < GP_NUM_REGIONS; i++) {
 		const struct gp_ranges *r = &pool->regions[i].ranges;
 
-		ranges += r->count;
-		granules += r->granules;
 		for (const struct gp_block *b = gp_ranges_best(r, 0);
-		     b && found <= ranges; b = gp_ranges_next(r, b))
-			found++;
+		     b && ranges <= c->free_ranges; b = gp_ranges_next(r, b)) {
+			ranges++;
+			granules += b->granules;
+		}
 	}
-	if (c->free_ranges != ranges || c->free_granules != granules ||
-	    found != ranges)
+	if (c->free_ranges != ranges || c->free_granules != granules)
 		gp_check_fail(c, "bins have %llu ranges, not %llu", (ull)ranges,
 			      (ull)c->free_ranges);
 	if (c->slabs != pool->slabs.count)

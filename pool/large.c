@@ -113,14 +113,26 @@ static struct gp_block *choose(struct gp_pool *pool,
 	return best;
 }
 
-struct gp_block *gp_large_take(struct gp_pool *pool, struct gp_region *region,
-			       uint32_t granules)
+static inline void hold(struct gp_pool *pool, struct gp_region *region,
+			struct gp_block *b)
+{
+	gp_ranges_remove(&region->ranges, b);
+	gp_block_set_state(b, GP_HELD);
+	gp_backing_use(pool, gp_block_granule(b), b->granules);
+}
+
+void gp_large_hold(struct gp_pool *pool, struct gp_block *b)
+{
+	hold(pool, gp_pool_region(pool, b), b);
+}
+
+/* Of ranges that do not fit exactly, or that nothing else keeps in place. */
+static __attribute__((noinline)) struct gp_block *
+take_part(struct gp_pool *pool, struct gp_region *region, uint32_t granules)
 {
 	bool high = false;
 	struct gp_block *b = choose(pool, region, granules, &high);
 
-	if (!b)
-		return NULL;
 	gp_ranges_remove(&region->ranges, b);
 	if (b->granules > granules) {
 		struct gp_block *rest =
@@ -133,6 +145,22 @@ struct gp_block *gp_large_take(struct gp_pool *pool, struct gp_region *region,
 	gp_block_set_state(b, GP_HELD);
 	gp_backing_use(pool, gp_block_granule(b), granules);
 	return b;
+}
+
+struct gp_block *gp_large_take(struct gp_pool *pool, struct gp_region *region,
+			       uint32_t granules)
+{
+	struct gp_block *b = gp_ranges_best(&region->ranges, granules);
+
+	if (!b)
+		return NULL;
+	/* The best there can be. */
+	if (b->granules == granules &&
+	    damage(pool, gp_block_granule(b), granules, 1) == 0) {
+		hold(pool, region, b);
+		return b;
+	}
+	return take_part(pool, region, granules);
 }
 
 struct gp_block *gp_large_scrap(struct gp_pool *pool, struct gp_region *region,
@@ -261,11 +289,4 @@ void gp_large_claim(struct gp_pool *pool, struct gp_block *b)
 {
 	unlist(pool, b);
 	gp_block_set_state(b, GP_HELD);
-}
-
-void gp_large_hold(struct gp_pool *pool, struct gp_block *b)
-{
-	gp_ranges_remove(&gp_pool_region(pool, b)->ranges, b);
-	gp_block_set_state(b, GP_HELD);
-	gp_backing_use(pool, gp_block_granule(b), b->granules);
 }

@@ -72,7 +72,8 @@ static int more(struct gp_objects *objects)
 	return 0;
 }
 
-int gp_objects_reserve(struct gp_objects *objects, size_t count)
+__attribute__((noinline, cold)) int gp_objects_map(struct gp_objects *objects,
+						   size_t count)
 {
 	while (objects->spare < count)
 		if (more(objects))

@@ -23,8 +23,16 @@ struct gp_objects {
 void gp_objects_init(struct gp_objects *objects, size_t size);
 void gp_objects_exit(struct gp_objects *objects);
 
+/* Out of line: the rest of gp_objects_reserve(). */
+int gp_objects_map(struct gp_objects *objects, size_t count);
+
 /* Makes sure that the next `count` gp_objects_get() succeed. 0 or -ENOMEM. */
-int gp_objects_reserve(struct gp_objects *objects, size_t count);
+static inline int gp_objects_reserve(struct gp_objects *objects, size_t count)
+{
+	return __builtin_expect(objects->spare >= count, 1)
+		       ? 0
+		       : gp_objects_map(objects, count);
+}
 
 /* A zeroed record the first time, as it was put when it comes again; NULL
  * never after a sufficient gp_objects_reserve(). */

@@ -40,8 +40,6 @@ void gp_ranges_insert(struct gp_ranges *ranges, struct gp_block *b)
 	struct gp_block **link = &ranges->bins[bin];
 	struct gp_block *before = NULL, *after = *link;
 
-	ranges->count++;
-	ranges->granules += b->granules;
 	ranges->used[bin / 64] |= 1ull << bin % 64;
 	ranges->summary |= 1ull << bin / 64;
 	while (after && (after->granules < b->granules ||
@@ -75,8 +73,6 @@ void gp_ranges_remove(struct gp_ranges *ranges, struct gp_block *b)
 		}
 	}
 	b->left = b->right = NULL;
-	ranges->count--;
-	ranges->granules -= b->granules;
 }
 
 struct gp_block *gp_ranges_best(const struct gp_ranges *ranges,

@@ -20,8 +20,6 @@ struct gp_ranges {
 	struct gp_block *bins[GP_RANGES_BINS]; /* linked by left, right */
 	uint64_t used[GP_RANGES_BINS / 64];    /* bins not empty */
 	uint64_t summary;                      /* words not 0 */
-	uint64_t count;
-	uint64_t granules; /* sum of sizes */
 };
 
 void gp_ranges_insert(struct gp_ranges *ranges, struct gp_block *b);

@@ -306,8 +306,8 @@ static int serve(struct gp_pool *pool, struct gp_cache *cache,
 
 /* A small block without the pool's lock: from the thread's part of the slabs as
  * it is, or once what its cache holds is back there. */
-static struct gp_block *serve_small(struct gp_pool *pool,
-				    struct gp_cache *cache, uint32_t granules)
+static __attribute__((noinline)) struct gp_block *
+serve_small(struct gp_pool *pool, struct gp_cache *cache, uint32_t granules)
 {
 	struct gp_block *b = gp_slab_take(pool, cache, granules);
 
@@ -320,20 +320,52 @@ static struct gp_block *serve_small(struct gp_pool *pool,
 	return b;
 }
 
-int gp_serve(struct gp_pool *pool, struct gp_cache *cache, uint32_t granules,
-	     struct gp_block **b)
+static bool any_large_cached(const struct gp_pool *pool)
+{
+	for (uint32_t i = 1; i < pool->num_caches; i++)
+		if (gp_cache_holds(pool->caches[i], GP_CACHE_PART_LARGE))
+			return true;
+	return false;
+}
+
+/* A large block that is free already, for a thread that nobody has robbed. All
+ * free memory is looked at, as in prepare(). */
+static __attribute__((noinline)) struct gp_block *
+serve_large(struct gp_pool *pool, const struct gp_cache *cache,
+	    uint32_t granules)
+{
+	struct gp_block *b = NULL;
+
+	if (!pool->has_vmm || (cache && gp_cache_robbed_of(cache, granules)))
+		return NULL;
+	gp_lock(&pool->lock);
+	if (any_large_cached(pool))
+		gp_cache_flush_all(pool, cache, GP_CACHE_PART_LARGE);
+	if (!gp_objects_reserve(&pool->arena.blocks, 8))
+		b = gp_large_take(pool, &pool->regions[GP_REGION_LARGE],
+				  granules);
+	gp_unlock(&pool->lock);
+	return b;
+}
+
+struct gp_block *gp_serve_at_once(struct gp_pool *pool, struct gp_cache *cache,
+				  uint32_t granules)
+{
+	return is_small(granules) ? serve_small(pool, cache, granules)
+				  : serve_large(pool, cache, granules);
+}
+
+int gp_serve_slowly(struct gp_pool *pool, struct gp_cache *cache,
+		    uint32_t granules, struct gp_block **b)
 {
 	for (int i = 0; i < MAX_WAITS; i++) {
-		int rc = 0;
+		int rc = *b ? 0 : serve(pool, cache, granules, b);
 
-		*b = is_small(granules) ? serve_small(pool, cache, granules)
-					: NULL;
-		if (!*b)
-			rc = serve(pool, cache, granules, b);
 		if (rc || gp_order_reissue(&pool->order, (*b)->stamp) ||
 		    gp_order_await(&pool->order, (*b)->stamp))
 			return rc;
 		gp_reclaim_set_aside(pool, *b); /* until it is waited for */
+		*b = gp_serve_at_once(pool, cache, granules);
 	}
 	return -ENOMEM;
 }

@@ -182,7 +182,7 @@ static void open_rig(void)
 static bool slabs_full(void)
 {
 	return filled > 80 && filled % (2 * MIB / SMALL) == 0 &&
-	       rig.pool->regions[GP_REGION_SLABS].ranges.count == 0;
+	       rig.pool->regions[GP_REGION_SLABS].ranges.summary == 0;
 }
 
 /* Blocks without a gap, the third and the sixth idle; slabs without a free
