@@ -256,6 +256,17 @@ class Graphs(CapsTest):
         self.assertEqual(lines[-2:], [('own=2Mx0', '32, %d' % OOM),
                                       ('peak', '64')])
 
+    def test_none_is_left_with_the_last_context(self):
+        self.caps('launch=5', 'graph=2Mx4', 'reset=1')
+        device = self.report()['devices'][0]
+        self.assertEqual(device['part.graph'], 0)
+        self.assertEqual(device['peak'], 8 << 20)
+
+    def test_a_stream_that_has_the_handle_of_another(self):
+        """In it nothing is known to be the graph's already."""
+        lines = self.caps('own=2Mx30', 'streams=50', 'peak=1')
+        self.assertEqual(lines[1:], [('streams', '50'), ('peak', '64')])
+
     def test_a_limit_that_comes_later(self):
         lines = self.caps('graph=2Mx8', 'launch=5', 'limit=32M', 'launch=5',
                           'own=2Mx0', conf='quiet:True,count_context:False')

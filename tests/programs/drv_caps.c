@@ -32,6 +32,10 @@
  *   launch=N            a graph that allocates 2 MiB N times as they are freed,
  *                       and 2 MiB more: launched N times
  *
+ *   streams=N           N times: two graphs that have the same 2 MiB in a stream,
+ *                       and 2 MiB more; one of them is launched into a stream
+ *                       that is made when the first was destroyed
+ *
  * KIND: plain async pool managed array mipmap own pinned graph bynode. The last
  * two are what a graph's launch leaves allocated; captured, or made by hand.
  * "used", "peak" and "fail" ask the simulator. BYTES may end in K, M or G.
@@ -207,6 +211,49 @@ static CUresult give_graph(struct graph *g)
 
 	end_graph(g);
 	return rc;
+}
+
+/* One that allocates 2 MiB and frees it. */
+static CUgraphExec freeing(CUstream stream)
+{
+	CUgraphExec exec = NULL;
+	CUdeviceptr p;
+	CUgraph graph;
+
+	need(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED),
+	     "begin");
+	need(cuMemAllocAsync(&p, 2 << 20, stream), "alloc");
+	need(cuMemFreeAsync(p, stream), "free");
+	need(cuStreamEndCapture(stream, &graph), "end");
+	need(cuGraphInstantiate(&exec, graph, 0), "instantiate");
+	need(cuGraphDestroy(graph), "graph");
+	return exec;
+}
+
+static void launch_into_new_streams(int times)
+{
+	CUmemGenericAllocationHandle more;
+	CUgraphExec one, other;
+	CUstream stream;
+	int n = 0;
+
+	need(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "stream");
+	one = freeing(stream);
+	other = freeing(stream);
+	for (int i = 0; i < times; i++) {
+		need(cuGraphLaunch(other, stream), "launch");
+		need(cuGraphLaunch(one, stream), "launch");
+		need(take_own(&more, 2 << 20), "more");
+		need(cuStreamSynchronize(stream), "synchronize");
+		need(cuStreamDestroy(stream), "stream");
+		need(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "stream");
+		n += cuGraphLaunch(one, stream) == CUDA_SUCCESS;
+		need(cuMemRelease(more), "more");
+	}
+	need(cuGraphExecDestroy(one), "exec");
+	need(cuGraphExecDestroy(other), "exec");
+	need(cuStreamDestroy(stream), "stream");
+	printf("streams: %d\n", n);
 }
 
 /* All of it is freed in the graph, too. */
@@ -643,6 +690,8 @@ static bool other_step(const char *step, const char *value)
 		set_limit(value);
 	else if (!strcmp(step, "launch"))
 		launch(atoi(value));
+	else if (!strcmp(step, "streams"))
+		launch_into_new_streams(atoi(value));
 	else if (!strcmp(step, "trim"))
 		need(cuDeviceGraphMemTrim(device), "trim");
 	else if (!strcmp(step, "unpool"))
