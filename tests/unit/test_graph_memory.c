@@ -375,6 +375,34 @@ static void test_leans_on_what_it_has(void **state)
 	assert_int_equal(held(), 46 * MIB);
 }
 
+static void *trim_now(void *arg)
+{
+	(void)arg;
+	gp_graph_trim(1);
+	return NULL;
+}
+
+/* A trim would take from under it what nothing was reserved for. */
+static void test_a_trim_waits_for_who_leans(void **state)
+{
+	struct timespec nap = {.tv_nsec = 50000000};
+	struct gp_graph_launch l;
+	pthread_t thread;
+
+	(void)state;
+	make(EXEC, 4 * MIB, false);
+	launch(EXEC, STREAM, 4 * MIB);
+	assert_true(gp_graph_begin(&l, EXEC, STREAM, "a call"));
+	assert_int_equal(gp_graph_trim(1), 0); /* nor for himself */
+	assert_int_equal(pthread_create(&thread, NULL, trim_now, NULL), 0);
+	nanosleep(&nap, NULL);
+	assert_int_equal(__atomic_load_n(&world.trims, __ATOMIC_RELAXED), 0);
+	gp_graph_end(&l, CUDA_SUCCESS);
+	pthread_join(thread, NULL);
+	assert_int_equal(world.trims, 1);
+	assert_int_equal(launch(EXEC, STREAM, 4 * MIB), 4 * MIB);
+}
+
 /* It cannot be refused any more, but what is cached goes. */
 static void test_more_than_was_reserved(void **state)
 {
@@ -428,6 +456,7 @@ int main(void)
 		cmocka_unit_test_setup(test_reserved_before_the_launch, start),
 		cmocka_unit_test_setup(test_refused_without_room, start),
 		cmocka_unit_test_setup(test_leans_on_what_it_has, start),
+		cmocka_unit_test_setup(test_a_trim_waits_for_who_leans, start),
 		cmocka_unit_test_setup(test_more_than_was_reserved, start),
 		cmocka_unit_test_setup(test_where_the_driver_does_not_say,
 				       start),
