@@ -211,15 +211,19 @@ static void begin(struct crossing *c, enum gp_work_id id, CUstream stream,
 
 static void end(struct crossing *c, CUresult rc)
 {
-	bool host = gp_work_rows[c->id].flags & GP_WORK_HOST;
-	bool shows = host && rc == CUDA_SUCCESS;
+	unsigned flags = gp_work_rows[c->id].flags;
+	/* Through the other context's work, which is in no order with what
+	 * follows a free in this one, the program sees any of them. */
+	bool shows = rc == CUDA_SUCCESS && !(flags & GP_WORK_DRAINS) &&
+		     (flags & GP_WORK_HOST || c->n);
 
-	while (c->n--)
-		gp_order_visit_end(c->at[c->n], c->slot, c->covered[c->n],
-				   shows);
-	if (!c->submits)
+	for (unsigned i = c->n; i--;)
+		gp_order_visit_end(c->at[i], c->slot, c->covered[i], shows);
+	if (!c->submits) {
 		gp_work_end(&c->work, rc);
-	else if (host)
+		if (shows && c->slot)
+			gp_order_shows(c->slot);
+	} else if (shows)
 		gp_work_shown(c->slot, rc);
 	else
 		gp_work_submitted(c->slot, rc);
