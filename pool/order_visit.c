@@ -88,14 +88,18 @@ static void cover(struct gp_order *order, struct gp_stream *stream, bool shows)
 	const struct gp_driver *driver = home->driver;
 	struct gp_event *event = record(stream);
 	struct gp_slot *anchor;
-	int rc;
+	int rc = 0;
 
 	if (!event) {
 		gp_order_wait_instead(home);
 		return;
 	}
 	gp_lock(&order->lock);
-	rc = gp_order_hold(order, event);
+	/* [5] What a free asked for meanwhile comes before this. */
+	if (gp_order_word(order) & GP_ORDER_PENDING)
+		rc = gp_order_mark(order);
+	if (!rc)
+		rc = gp_order_hold(order, event);
 	anchor = order->anchor;
 	gp_unlock(&order->lock);
 	if (rc)
