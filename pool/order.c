@@ -59,7 +59,9 @@ void gp_order_host_sees_all(struct gp_order *order, bool all)
 
 void gp_order_lend(struct gp_order *order)
 {
-	__atomic_store_n(&order->lent, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&order->lent, 1, __ATOMIC_SEQ_CST);
+	if (!gp_order_is(order, GP_ORDER_SYNC))
+		gp_order_wait_all(order, &order->counters.wait_results);
 }
 
 void gp_order_touch(struct gp_order *order)

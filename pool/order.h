@@ -50,7 +50,7 @@ struct gp_order {
 	 * result is lost. */
 	uint32_t num_host;
 	uint32_t see_all; /* the host may look at anything */
-	uint32_t lent;    /* other contexts reach the memory; set once */
+	uint32_t lent;    /* others reach the memory, or it theirs; set once */
 
 	/* Constant after gp_order_init(). */
 	const struct gp_driver *driver __attribute__((aligned(64)));
@@ -111,7 +111,9 @@ static inline bool gp_order_sees_all(const struct gp_order *order)
 }
 
 /* [20] From now on work of other contexts, which this order does not see, may
- * reach the memory: a free of the full kind waits on the host. Any thread. */
+ * reach the memory, or work of this one theirs: a free of the full kind waits
+ * on the host. What earlier ones stand behind is waited for now. Any thread, no
+ * lock held. */
 void gp_order_lend(struct gp_order *order);
 
 /* ---- blocks ------------------------------------------------------------------ */

@@ -63,10 +63,10 @@ static int fill(struct gp_order *order, struct gp_slot *slot,
 	return rc;
 }
 
-/* Not all work is seen, or may be reached without a stream: the block is idle,
- * and the host waits for the fill. */
+/* Not all work is seen, or may be reached without a stream, or a peer's: the
+ * host waits for the fill. `behind`: the block need not be idle. */
 static int fill_and_wait(struct gp_order *order, const struct gp_fill *fills,
-			 unsigned n)
+			 unsigned n, bool behind)
 {
 	const struct gp_driver *driver = order->driver;
 	struct gp_event *event = NULL;
@@ -76,7 +76,7 @@ static int fill_and_wait(struct gp_order *order, const struct gp_fill *fills,
 	gp_lock(&order->lock);
 	slot = gp_order_own_slot(order, &order->filler);
 	if (slot)
-		rc = fill(order, slot, fills, n, false);
+		rc = fill(order, slot, fills, n, behind);
 	if (!rc) {
 		event = gp_order_record(order, slot->stream->key);
 		rc = event ? 0 : -EIO;
@@ -103,7 +103,9 @@ static int order_fill(struct gp_order *order, const struct gp_fill *fills,
 		return 0; /* nothing is computed there */
 	/* What was freed may be in use still, unless the free has waited. */
 	if (stamp ? strict & GP_ORDER_SYNC : strict)
-		return fill_and_wait(order, fills, n);
+		return fill_and_wait(order, fills, n, false);
+	if (__atomic_load_n(&order->lent, __ATOMIC_RELAXED)) /* [20] */
+		return fill_and_wait(order, fills, n, true);
 	gp_lock(&order->lock);
 	slot = gp_order_own_slot(order, &order->filler);
 	if (slot)

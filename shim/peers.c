@@ -61,6 +61,14 @@ static int regrant(const struct gp_context *context)
 			     : gp_driver_pool_regrant(context->driver_pool);
 }
 
+/* Of either side: work in one's memory is the other's, whose frees wait for it,
+ * and after those anybody uses that memory. */
+static void lend(const struct gp_context *context)
+{
+	if (context && context->pool)
+		gp_order_lend(gp_pool_order(context->pool));
+}
+
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
 {
 	const struct gp_real *real = gp_real();
@@ -73,8 +81,10 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
 	if (rc != CUDA_SUCCESS)
 		return rc;
 	context = concerned(peer, &device);
-	if (context && context->pool)
-		gp_order_lend(gp_pool_order(context->pool));
+	if (context && context->pool) {
+		lend(context);
+		lend(gp_context_current());
+	}
 	if (!context || !count(&context->cuda, device, true) ||
 	    !regrant(context))
 		return rc;
