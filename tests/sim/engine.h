@@ -27,9 +27,9 @@ struct sim_op {
 	uint64_t seq;              /* order of submission, process-wide */
 	unsigned refs;
 	enum sim_op_state state;
-	uint64_t due;                /* when it completes, ns; while running */
-	uint64_t finished;           /* when it did */
-	const struct sim_past *past; /* the oracle's; kept for ever */
+	uint64_t due;          /* when it completes, ns; while running */
+	uint64_t finished;     /* when it did */
+	struct sim_past *past; /* the oracle's; kept for ever */
 	struct sim_work work;
 };
 

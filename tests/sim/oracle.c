@@ -6,8 +6,12 @@
 
 #include "tests/sim/gpusim.h"
 
+/* Contexts whose frees are watched. */
+#define DOMAINS 4
+
 /* A context's. Guarded by sim.lock, as all here. */
 struct sim_domain {
+	unsigned number;
 	struct sim_clock returned; /* work whose call has returned */
 	struct sim_clock barrier;  /* what frees that returned stand behind */
 	struct sim_clock may;      /* what plain work may be behind by frees */
@@ -19,6 +23,8 @@ static struct sim_strand *strands[SIM_STRANDS];
 static unsigned num_strands;
 static struct sim_clock host; /* known complete */
 static uint64_t moments;      /* calls of the program that returned */
+static struct sim_domain *domains[DOMAINS];
+static unsigned num_domains;
 
 /* Work that the host may look at and that is not known complete. */
 static const struct sim_past **shown;
@@ -30,10 +36,11 @@ static __thread struct {
 	enum gpusim_call kind;
 	bool inside;
 	struct sim_domain *domain;
-	struct sim_clock behind; /* what its work has to be behind */
-	struct sim_clock frees;  /* a free: what it stands behind */
-	uint64_t freed;          /* domain->freed when it began */
-	uint64_t moment;         /* when it began */
+	/* Of each domain when it began: what work there has to be behind. */
+	struct sim_clock behind[DOMAINS];
+	uint64_t freed[DOMAINS];
+	struct sim_clock frees; /* a free: what it stands behind */
+	uint64_t moment;        /* when it began */
 	unsigned n;
 	struct sim_past *work[CALL_WORK];
 } call;
@@ -85,8 +92,14 @@ static void join_reached(struct sim_clock *to, const struct sim_ctx *ctx)
 
 static struct sim_domain *domain_of(struct sim_ctx *ctx)
 {
-	if (!ctx->domain)
-		ctx->domain = must(calloc(1, sizeof(*ctx->domain)));
+	if (ctx->domain)
+		return ctx->domain;
+	if (num_domains == DOMAINS)
+		sim_oracle_object(NULL, NULL,
+				  "more contexts than it can count");
+	ctx->domain = must(calloc(1, sizeof(*ctx->domain)));
+	ctx->domain->number = num_domains;
+	domains[num_domains++] = ctx->domain;
 	return ctx->domain;
 }
 
@@ -148,8 +161,8 @@ static void join_rules(const struct sim_stream *stream,
  * free stood behind its work as well. */
 static bool may_precede_free(const struct sim_domain *domain)
 {
-	return domain->freeing || (call.inside && call.domain == domain &&
-				   call.freed != domain->freed);
+	return domain->freeing ||
+	       (call.inside && call.freed[domain->number] != domain->freed);
 }
 
 /* What the library puts into the default stream may come with the work that
@@ -168,21 +181,27 @@ static bool stands_for_call(const struct sim_strand *strand,
 	return false;
 }
 
-static void check(const struct sim_past *past)
+/* As the context's own work, or work that visits it, has to be. */
+static void check_behind(const struct sim_past *past,
+			 const struct sim_domain *domain)
 {
-	for (unsigned i = 0; i < past->width; i++) {
-		const struct sim_past *other;
+	const struct sim_clock *behind = &call.behind[domain->number];
 
-		if (call.inside && call.domain == strands[i]->ctx->domain &&
-		    strands[past->strand]->ctx == strands[i]->ctx &&
-		    past->order[i] < call.behind.at[i]) {
-			other = sim_oracle_work(i, call.behind.at[i]);
+	for (unsigned i = 0; call.inside && i < past->width; i++)
+		if (past->order[i] < behind->at[i])
 			sim_oracle_object(
-				other, past,
+				sim_oracle_work(i, behind->at[i]), past,
 				"work is not ordered behind what a free, that "
 				"returned before it was submitted, stood "
 				"behind");
-		}
+}
+
+static void check(const struct sim_past *past)
+{
+	check_behind(past, strands[past->strand]->ctx->domain);
+	for (unsigned i = 0; i < past->width; i++) {
+		const struct sim_past *other;
+
 		if (past->order[i] > past->plain[i] && !strands[i]->library) {
 			other = sim_oracle_work(i, past->order[i]);
 			sim_oracle_object(
@@ -193,6 +212,28 @@ static void check(const struct sim_past *past)
 	}
 }
 
+/* Frees under way may come after what there is now. */
+static void reach_frees(void)
+{
+	struct sim_list *l;
+
+	for (l = sim.contexts.next; l != &sim.contexts; l = l->next) {
+		struct sim_ctx *ctx = sim_entry(l, struct sim_ctx, link);
+
+		if (ctx->domain && ctx->domain->freeing)
+			join_reached(&ctx->domain->may, ctx);
+	}
+}
+
+/* The host waited in frees, in whichever context: whatever comes later in the
+ * plain program is behind that. */
+static void join_frees(struct sim_clock *plain)
+{
+	reach_frees();
+	for (unsigned i = 0; i < num_domains; i++)
+		join(plain, &domains[i]->may);
+}
+
 static void remember_shown(const struct sim_past *past)
 {
 	if (num_shown == room_shown) {
@@ -200,6 +241,26 @@ static void remember_shown(const struct sim_past *past)
 		shown = must(realloc(shown, room_shown * sizeof(*shown)));
 	}
 	shown[num_shown++] = past;
+}
+
+/* The library records an event behind a visit; other threads' work may have come
+ * between. Their calls overlap the copy's, which could have come behind them. */
+static void stand_for_visit(const struct sim_stream *stream,
+			    const struct sim_strand *strand)
+{
+	for (unsigned i = 0; call.inside && i < call.n; i++) {
+		const struct sim_past *past = call.work[i];
+
+		for (unsigned j = 0; j < past->visited.n; j++) {
+			struct sim_stream *visits = past->visited.at[j]->visits;
+
+			if (past->strand != strand->number || !visits)
+				continue;
+			join(&strand_of(visits)->plain, &strand->plain);
+			join_rules(stream, strand, NULL,
+				   &strand_of(visits)->plain);
+		}
+	}
 }
 
 void sim_oracle_submit(struct sim_op *op)
@@ -228,10 +289,8 @@ void sim_oracle_submit(struct sim_op *op)
 			   ? &strand->plain
 			   : NULL);
 	if (past->program) {
-		if (domain->freeing)
-			join_reached(&domain->may, stream->ctx);
 		join(&strand->plain, &host);
-		join(&strand->plain, &domain->may);
+		join_frees(&strand->plain);
 	}
 	if (awaited) {
 		join_past(&strand->order, awaited->order, awaited->width);
@@ -247,9 +306,12 @@ void sim_oracle_submit(struct sim_op *op)
 		past->uses = uses.at;
 		past->num_uses = uses.n;
 		past->shows = uses.shows;
-		if (may_precede_free(domain) || library)
+		if (library)
 			domain->may.at[strand->number] = past->number;
 	}
+	/* A wait, too: what it waits for may be another context's. */
+	if (past->program && may_precede_free(domain))
+		join(&domain->may, &strand->plain);
 	past->order = keep(&strand->order);
 	past->plain = keep(&strand->plain);
 	op->past = past;
@@ -260,8 +322,30 @@ void sim_oracle_submit(struct sim_op *op)
 		check(past);
 	if (past->shows)
 		remember_shown(past);
+	if (past->kind == SIM_W_MARK && !past->program)
+		stand_for_visit(stream, strand);
 	if (does && !library && call.inside && call.n < CALL_WORK)
 		call.work[call.n++] = past;
+}
+
+void sim_oracle_visit(const struct sim_op *op, const struct sim_visit *visit)
+{
+	struct sim_past *past = op->past;
+
+	for (unsigned i = 0; i < visit->n; i++) {
+		struct sim_domain *domain = domain_of(visit->at[i]);
+
+		check_behind(past, domain);
+		if (!visit->kept[i] && !strands[past->strand]->legacy)
+			continue;
+		past->visited.at[past->visited.n++] = visit->at[i];
+		if (may_precede_free(domain))
+			join(&domain->may, &strands[past->strand]->plain);
+	}
+	/* The host may look through work of the other context. */
+	if (!past->shows)
+		remember_shown(past);
+	past->shows = true;
 }
 
 void sim_oracle_waited(struct sim_stream *stream, const struct sim_op *op,
@@ -274,8 +358,10 @@ void sim_oracle_waited(struct sim_stream *stream, const struct sim_op *op,
 		/* A driver may put it there all the same. */
 		join_rules(stream, strand, NULL, &strand->plain);
 		join(&strand->plain, &host);
-		join(&strand->plain, &domain_of(stream->ctx)->may);
+		join_frees(&strand->plain);
 		join_past(&strand->plain, op->past->plain, op->past->width);
+		if (may_precede_free(domain_of(stream->ctx)))
+			join(&domain_of(stream->ctx)->may, &strand->plain);
 	}
 	sim_oracle_log(SIM_E_WAIT, op->past, strand->number, NULL);
 }
@@ -285,15 +371,9 @@ void sim_oracle_waited(struct sim_stream *stream, const struct sim_op *op,
 /* Would a free, in whichever context, have waited for that much of a strand? */
 static bool covered(unsigned strand, uint32_t number)
 {
-	struct sim_list *l;
-
-	for (l = sim.contexts.next; l != &sim.contexts; l = l->next) {
-		const struct sim_domain *domain =
-			sim_entry(l, struct sim_ctx, link)->domain;
-
-		if (domain && domain->may.at[strand] >= number)
+	for (unsigned i = 0; i < num_domains; i++)
+		if (domains[i]->may.at[strand] >= number)
 			return true;
-	}
 	return false;
 }
 
@@ -305,6 +385,7 @@ static void may_wait(const struct sim_past *past, const uint32_t *order,
 	if (!call.inside || call.kind == GPUSIM_FREES ||
 	    call.kind == GPUSIM_WAITS)
 		return;
+	reach_frees();
 	for (unsigned i = 0; i < width; i++)
 		if (order[i] > host.at[i] && strands[i]->ctx->domain &&
 		    !covered(i, order[i]))
@@ -377,11 +458,24 @@ GPUSIM_API void gpusim_call_begin(enum gpusim_call kind)
 	call.n = 0;
 	call.domain = domain_of(ctx);
 	call.moment = moments;
-	call.behind = call.domain->barrier;
-	call.freed = call.domain->freed;
+	for (unsigned i = 0; i < num_domains; i++) {
+		call.behind[i] = domains[i]->barrier;
+		call.freed[i] = domains[i]->freed;
+	}
 	if (kind == GPUSIM_FREES || kind == GPUSIM_FREES_OWN)
 		begin_free(ctx);
 	sim_unlock();
+}
+
+/* Does a free in the call's context wait for it? */
+static bool concerns(const struct sim_past *past)
+{
+	if (strands[past->strand]->ctx->domain == call.domain)
+		return true;
+	for (unsigned i = 0; i < past->visited.n; i++)
+		if (past->visited.at[i]->domain == call.domain)
+			return true;
+	return false;
 }
 
 /* What the host may look at now must be there. */
@@ -394,7 +488,8 @@ static void check_shown(void)
 
 		if (sim_oracle_known(past))
 			continue;
-		if (past->returned && past->returned <= call.moment)
+		if (past->returned && past->returned <= call.moment &&
+		    concerns(past))
 			sim_oracle_object(
 				past, NULL,
 				"a free returned before a result was there "
@@ -416,6 +511,14 @@ static void end_free(struct sim_ctx *ctx)
 	check_shown();
 }
 
+static void returned(struct sim_domain *domain, const struct sim_past *past)
+{
+	uint32_t *last = &domain->returned.at[past->strand];
+
+	if (*last < past->number)
+		*last = past->number;
+}
+
 GPUSIM_API void gpusim_call_end(void)
 {
 	if (!call.inside)
@@ -424,10 +527,10 @@ GPUSIM_API void gpusim_call_end(void)
 	moments++;
 	for (unsigned i = 0; i < call.n; i++) {
 		struct sim_past *past = call.work[i];
-		uint32_t *last = &call.domain->returned.at[past->strand];
 
-		if (*last < past->number)
-			*last = past->number;
+		returned(call.domain, past);
+		for (unsigned j = 0; j < past->visited.n; j++)
+			returned(past->visited.at[j]->domain, past);
 		past->returned = moments;
 	}
 	if (call.kind == GPUSIM_FREES || call.kind == GPUSIM_FREES_OWN)

@@ -40,8 +40,8 @@ struct sim_use {
 	bool write;
 };
 
-/* What the oracle knows of an operation. Immutable but `returned`; kept for
- * ever. */
+/* What the oracle knows of an operation. Immutable but `returned`, and what a
+ * visit adds at once; kept for ever. */
 struct sim_past {
 	unsigned strand;
 	uint32_t number; /* in its strand; 0: it does nothing itself */
@@ -54,6 +54,11 @@ struct sim_past {
 	bool program;      /* the program's; else the library's own */
 	bool shows;        /* the host may look at what it does */
 	uint64_t returned; /* the moment its call did; 0: not yet */
+	/* Whose frees wait for it, but its own context's. */
+	struct {
+		struct sim_ctx *at[2];
+		unsigned n;
+	} visited;
 	unsigned num_uses;
 	struct sim_use *uses;
 };
@@ -78,6 +83,8 @@ static inline bool sim_oracle_on(void)
 
 /* `op` was put into its stream. */
 void sim_oracle_submit(struct sim_op *op);
+/* That was a copy, which visits these contexts. */
+void sim_oracle_visit(const struct sim_op *op, const struct sim_visit *visit);
 /* A wait for `op`, complete already, was not put into the stream. */
 void sim_oracle_waited(struct sim_stream *stream, const struct sim_op *op,
 		       bool program);

@@ -11,6 +11,7 @@
  * contexts named. Virtual memory belongs to none.
  */
 #include "tests/sim/engine.h"
+#include "tests/sim/oracle.h"
 
 /* Whose memory, as the driver knows; NULL: nobody's. */
 static struct sim_ctx *host_of(CUdeviceptr va, struct sim_ctx *named,
@@ -70,6 +71,8 @@ CUresult sim_visit_end(struct sim_stream *stream, struct sim_op *op,
 {
 	CUresult err = CUDA_SUCCESS;
 
+	if (visit->n && sim_oracle_on())
+		sim_oracle_visit(op, visit);
 	for (unsigned i = 0; i < visit->n && !err; i++) {
 		struct sim_ctx *at = visit->at[i];
 		struct sim_work wait = {
