@@ -59,8 +59,8 @@ void gp_order_host_sees_all(struct gp_order *order, bool all)
 
 void gp_order_lend(struct gp_order *order)
 {
-	__atomic_store_n(&order->lent, 1, __ATOMIC_SEQ_CST);
-	if (!gp_order_is(order, GP_ORDER_SYNC))
+	__atomic_store_n(&order->lent, GP_HOLDS(LENT_WAITS), __ATOMIC_SEQ_CST);
+	if (GP_HOLDS(LEND_WAITS) && !gp_order_is(order, GP_ORDER_SYNC))
 		gp_order_wait_all(order, &order->counters.wait_results);
 }
 

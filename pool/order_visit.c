@@ -50,9 +50,12 @@ void gp_order_visit_begin(struct gp_order *order, struct gp_slot *by)
 	}
 	slot = of_default(order, by);
 	if (slot) {
-		gp_order_begin(slot);
+		if (GP_HOLDS(VISIT_IS_WORK))
+			gp_order_begin(slot);
 		return;
 	}
+	if (!GP_HOLDS(VISIT_JOINS))
+		return;
 	gp_lock(&stream->launch); /* [9] */
 	gp_lock(&order->lock);
 	rc = follow(order, stream);
@@ -96,7 +99,7 @@ static void cover(struct gp_order *order, struct gp_stream *stream, bool shows)
 	}
 	gp_lock(&order->lock);
 	/* [5] What a free asked for meanwhile comes before this. */
-	if (gp_order_word(order) & GP_ORDER_PENDING)
+	if (gp_order_word(order) & GP_ORDER_PENDING && GP_HOLDS(VISIT_MARKS))
 		rc = gp_order_mark(order);
 	if (!rc)
 		rc = gp_order_hold(order, event);
@@ -119,8 +122,8 @@ void gp_order_visit_end(struct gp_order *order, struct gp_slot *by,
 	slot = of_default(order, by);
 	if (slot && shows)
 		gp_order_shows(slot);
-	if (slot)
+	if (slot && GP_HOLDS(VISIT_IS_WORK))
 		gp_order_end(slot);
-	else if (covered)
+	else if (!slot && covered && GP_HOLDS(VISIT_IS_COVERED))
 		cover(order, by->stream, shows);
 }

@@ -83,7 +83,8 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
 	context = concerned(peer, &device);
 	if (context && context->pool) {
 		lend(context);
-		lend(gp_context_current());
+		if (GP_HOLDS(BORROWER_WAITS))
+			lend(gp_context_current());
 	}
 	if (!context || !count(&context->cuda, device, true) ||
 	    !regrant(context))

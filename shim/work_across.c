@@ -215,7 +215,7 @@ static void end(struct crossing *c, CUresult rc)
 	/* Through the other context's work, which is in no order with what
 	 * follows a free in this one, the program sees any of them. */
 	bool shows = rc == CUDA_SUCCESS && !(flags & GP_WORK_DRAINS) &&
-		     (flags & GP_WORK_HOST || c->n);
+		     (flags & GP_WORK_HOST || (c->n && GP_HOLDS(VISIT_SHOWS)));
 
 	for (unsigned i = c->n; i--;)
 		gp_order_visit_end(c->at[i], c->slot, c->covered[i], shows);

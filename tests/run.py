@@ -4,7 +4,7 @@
 Kinds, each in its own process with a time limit:
   unit      build/tests/unit/*: cmocka, every single test counts
   fuzz      build/tests/fuzz/*: --seed S --ops N, exit 0 when clean;
-            the long ones also build/tests/order-fuzz, 10,000 seeds, and
+            the long ones also build/tests/order-fuzz, 12,000 seeds, and
             the tests that kill programs, 200 times each
   program   build/tests/programs/*: exit 0, 1, or 77 for skipped; run plain
             and under the preload, and both must print the same.
@@ -44,7 +44,9 @@ ONE_BUILD = {'test_docs', 'test_gpu_scripts', 'test_gpu_turns', 'test_runner',
              'test_work_table'}
 FUZZ_SHORT = [('1', '20000')]
 FUZZ_LONG = [(str(seed), '1000000') for seed in range(1, 5)]
-ORDER_LONG = ['%d-%d' % (at, at + 999) for at in range(1, 10000, 1000)]
+ORDER_LONG = [(contexts, '%d-%d' % (at, at + 999))
+              for contexts, seeds in ((1, 10000), (2, 2000))
+              for at in range(1, seeds, 1000)]
 FUZZ_LIMIT_S = {False: 600, True: 3600}
 
 
@@ -103,10 +105,11 @@ def fuzz(build, path, seed, ops, limit):
     return [Outcome(name, PASS if result.status == 0 else FAIL, str(result))]
 
 
-def order_fuzz(build, path, seeds):
-    result = harness.run([path, '--seeds', seeds],
-                         build.env(preload=False), FUZZ_LIMIT_S[True])
-    return [Outcome('fuzz/order-fuzz --seeds ' + seeds,
+def order_fuzz(build, path, contexts, seeds):
+    args = ['--contexts', str(contexts), '--seeds', seeds]
+    result = harness.run([path] + args, build.env(preload=False),
+                         FUZZ_LIMIT_S[True])
+    return [Outcome('fuzz/order-fuzz ' + ' '.join(args),
                     PASS if result.status == 0 else FAIL, str(result))]
 
 
@@ -283,7 +286,7 @@ def collect(build, args):
     add('fuzz', executables('fuzz'), fuzzers)
     order = os.path.join(build.path, 'tests', 'order-fuzz')
     if args.fuzz_long and not build.san and os.path.exists(order):
-        jobs.extend(Job(lambda r=r: order_fuzz(build, order, r))
+        jobs.extend(Job(lambda r=r: order_fuzz(build, order, *r))
                     for r in ORDER_LONG)
     if args.fuzz_long and build.san != 'thread':
         jobs.extend(Job(lambda m=m: kills(build, m))

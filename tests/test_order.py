@@ -12,6 +12,9 @@ ZERO = 'reuse:auto,zero_memory:True'
 # What a rule needs to have an effect.
 CONF = {'ZERO_WAITS': ZERO, 'ZERO_IS_WAITED_FOR': ZERO,
         'SYNC_SPARES_CAPTURES': 'reuse:sync'}
+TWO = ['--contexts', '2']
+ACROSS = {'VISIT_JOINS', 'VISIT_IS_COVERED', 'VISIT_IS_WORK', 'VISIT_SHOWS',
+          'VISIT_MARKS', 'LENT_WAITS', 'BORROWER_WAITS', 'LEND_WAITS'}
 
 
 class Order(harness.CudaTest):
@@ -84,13 +87,23 @@ class Order(harness.CudaTest):
         self.assert_ok(self.run_fuzz('--seeds', '3000-3020', '--streams',
                                      '12', '--threads', '6', conf=AUTO))
 
+    def test_two_contexts(self):
+        """On a card each, with peer access and without, and on the same."""
+        self.assert_ok(self.run_fuzz('--plain', '--seeds', '1-20', *TWO))
+        self.assert_ok(self.run_fuzz('--seeds', '1-48', *TWO, conf=AUTO))
+        self.assert_ok(self.run_fuzz('--seeds', '1-20', *TWO, conf=ZERO))
+        self.assert_ok(self.run_fuzz('--seeds', '1-20', *TWO, conf=(
+            'expandable_segments:False,reuse:sync')))
+
     def test_broken_rules_are_seen(self):
         """Each ends with the seed and both histories."""
         rules = self.rules()
         self.assertGreater(len(rules), 10)
+        self.assertLessEqual(ACROSS, set(rules))
         for rule in rules:
             with self.subTest(rule=rule):
                 result = self.run_fuzz('--seeds', '1-1000', '--mutate', rule,
+                                       *(TWO if rule in ACROSS else ()),
                                        conf=CONF.get(rule, AUTO))
                 text = result.err.decode()
                 self.assertEqual(result.status, 1, str(result))
@@ -107,7 +120,8 @@ class Order(harness.CudaTest):
 
     def test_wrong_use(self):
         for args in (['--seeds', '0'], ['--seeds', '5-2'], ['--ops', 'x'],
-                     ['--streams', '99'], ['--mutate', 'NO_SUCH_RULE'],
+                     ['--streams', '99'], ['--contexts', '3'],
+                     ['--mutate', 'NO_SUCH_RULE'],
                      ['--seed', '1', 'more'], ['--library', '/nowhere']):
             with self.subTest(args=args):
                 self.assert_ok(self.run_fuzz(*args), 2)

@@ -7,12 +7,14 @@ static int capturable(int but)
 	unsigned from = draw(MAX_STREAMS);
 
 	for (unsigned i = 0; i < MAX_STREAMS; i++) {
-		int at = (int)((from + i) % MAX_STREAMS);
+		int at =
+			(int)(here() * STREAM_SLOTS + (from + i) % MAX_STREAMS);
 		const struct stream *s = &w.stream[at];
 
 		if (at == but || !s->alive || s->calls || s->capturing)
 			continue;
-		if (s->blocking && w.stream[LEGACY].calls)
+		if (s->blocking && (w.stream[legacy_of(0)].calls ||
+				    w.stream[legacy_of(1)].calls))
 			continue;
 		return at;
 	}
@@ -44,14 +46,16 @@ static void add_nodes(struct exec *exec, int stream)
 	choose_words(&w.mem[mem], &at, &words);
 	begin(GPUSIM_WORKS);
 	if (draw(2))
-		end(launch_words(w.fill, handle, at, value, words),
+		end(launch_words(w.context[here()].fill, handle, at, value,
+				 words),
 		    "a captured kernel");
 	else
 		end(cuMemsetD32Async(at, value, words, handle),
 		    "a captured set");
 	if (draw(2)) {
 		begin(GPUSIM_WORKS);
-		end(launch_words(w.expect, handle, at, value, words),
+		end(launch_words(w.context[here()].expect, handle, at, value,
+				 words),
 		    "a captured kernel");
 	}
 	w.mem[mem].execs++;
@@ -113,6 +117,7 @@ void op_capture(void)
 		return;
 	exec = &w.exec[i];
 	exec->busy = true;
+	exec->context = here();
 	w.captures++;
 	set_capturing(origin, true);
 	begin(GPUSIM_WORKS);
@@ -137,6 +142,7 @@ void op_capture(void)
 	if (branch >= 0)
 		set_capturing(branch, false);
 	w.captures--;
+	w.captured = moment();
 	begin(GPUSIM_WORKS);
 	end(cuGraphInstantiateWithFlags(&exec->handle, graph, 0),
 	    "cuGraphInstantiate");
@@ -174,7 +180,8 @@ void op_launch_graph(void)
 	struct exec *exec = &w.exec[draw(MAX_EXECS)];
 	int stream = any_stream();
 
-	if (!exec->handle || exec->busy || !hold_mems(exec))
+	if (!exec->handle || exec->busy || exec->context != here() ||
+	    !hold_mems(exec))
 		return;
 	exec->busy = true;
 	hold_stream(stream);

@@ -30,17 +30,19 @@
 static struct {
 	unsigned long first, last;
 	unsigned ops, streams, threads; /* threads 0: by seed, 1 to 3 */
+	unsigned contexts;
 	const char *mutate, *library;
 	bool list, plain, quiet, ticks;
-} args = {.first = 1, .last = 1, .ops = 2000, .streams = 4};
+} args = {.first = 1, .last = 1, .ops = 2000, .streams = 4, .contexts = 1};
 
 static int usage(const char *why)
 {
 	fprintf(stderr,
 		"order-fuzz: %s\n"
 		"usage: order-fuzz [--seeds A-B] [--ops M] [--streams S]\n"
-		"  [--threads T] [--mutate RULE] [--library PATH] [--plain]\n"
-		"  [--ticks] [--quiet] | --list-rules\n",
+		"  [--threads T] [--contexts C] [--mutate RULE] [--library "
+		"PATH]\n"
+		"  [--plain] [--ticks] [--quiet] | --list-rules\n",
 		why);
 	return 2;
 }
@@ -74,6 +76,7 @@ static const char *read_args(int argc, char **argv)
 		{"ops", required_argument, NULL, 'o'},
 		{"streams", required_argument, NULL, 'n'},
 		{"threads", required_argument, NULL, 't'},
+		{"contexts", required_argument, NULL, 'c'},
 		{"mutate", required_argument, NULL, 'm'},
 		{"library", required_argument, NULL, 'l'},
 		{"list-rules", no_argument, NULL, 'r'},
@@ -105,6 +108,11 @@ static const char *read_args(int argc, char **argv)
 			if (!number(optarg, 1, MAX_THREADS, &value, 0))
 				return "--threads wants 1 to 8";
 			args.threads = (unsigned)value;
+			break;
+		case 'c':
+			if (!number(optarg, 1, MAX_CONTEXTS, &value, 0))
+				return "--contexts wants 1 or 2";
+			args.contexts = (unsigned)value;
 			break;
 		case 'm':
 			args.mutate = optarg;
@@ -272,23 +280,44 @@ static bool break_rule(const char *name)
 
 /* ---- a seed -------------------------------------------------------------------------------- */
 
+/* Go to another context now and then. */
+static void wander(void)
+{
+	if (draw(4) == 0)
+		go_to(1 - here());
+	if (w.want_peers && !w.peers_asked && !w.crossing && draw(w.ops) < 8) {
+		w.inside++;
+		enable_peers();
+		w.inside--;
+	}
+}
+
+/* The next thread has other default streams. */
+static void renew(unsigned thread)
+{
+	for (unsigned i = 0; i < w.contexts; i++) {
+		w.stream[i * STREAM_SLOTS + PER_THREAD + thread].serial =
+			++w.serials;
+		w.own_free[i][thread] = 0;
+	}
+}
+
 /* Until there is nothing left to do; true: another thread is to go on. */
 static bool body(unsigned thread)
 {
-	if (cuCtxSetCurrent(w.ctx))
-		fail("cuCtxSetCurrent failed");
+	go_to(0);
 	while (w.done < w.ops) {
 		while (w.half) /* a lock of no thread of ours gave us the turn */
 			threads_yield();
+		if (w.contexts > 1)
+			wander();
 		w.done++;
 		w.inside++;
 		operate(false);
 		w.inside--;
 		threads_point();
 		if (draw(500) == 0) {
-			/* The next one has another default stream. */
-			w.stream[PER_THREAD + thread].serial = ++w.serials;
-			w.own_free[thread] = 0;
+			renew(thread);
 			return true;
 		}
 	}
@@ -351,11 +380,19 @@ static void run_seed(unsigned long seed)
 	w.ops = args.ops;
 	w.streams = args.streams;
 	w.threads = args.threads ? args.threads : 1 + (unsigned)(seed % 3);
+	w.contexts = args.contexts;
+	w.same_card = w.contexts > 1 && seed / 2 % 3 == 0;
+	/* What a peer does without copies leans on frees. */
+	if (w.contexts > 1 && !w.same_card && seed / 6 % 2 &&
+	    !set(conf, "free_order:reuse"))
+		w.want_peers = 1 + seed / 12 % 2;
 	w.own = seed % 4 == 1 ? 2 : seed % 4 == 3 || seed % 8 == 6 ? 4 : 0;
 	if (set(conf, "free_order:reuse"))
 		w.own = 4;
 	/* All frees are barriers then, whoever calls. */
 	if (set(conf, "free_order:full") || set(conf, "reuse:sync") || async)
+		w.own = 0;
+	if (w.want_peers)
 		w.own = 0;
 	w.zero = set(conf, "zero_memory:True");
 	w.most = (8ull << 20) << draw(5);
@@ -363,8 +400,10 @@ static void run_seed(unsigned long seed)
 	 * no call of the library's. */
 	w.tight = seed % 5 == 2 && !async;
 	snprintf(settings, sizeof(settings),
-		 "schedule:%lu,memory:%lluMiB,context:16MiB%s%s", seed,
-		 w.tight ? (w.most >> 20) + 24 : 512ull,
+		 "schedule:%lu,memory:%lluMiB,context:16MiB,devices:%u%s%s",
+		 seed,
+		 w.tight ? (w.most >> 20) + (w.same_card ? 40 : 24) : 512ull,
+		 w.contexts > 1 && !w.same_card ? 2 : 1,
 		 more && *more ? "," : "", more ? more : "");
 	setenv("GPUPOOL_SIM", settings, 1);
 	alarm(SEED_LIMIT_S);
@@ -398,8 +437,10 @@ static bool clean(unsigned long seed)
 	else if (WIFSIGNALED(status))
 		fprintf(stderr, "order-fuzz: died by signal %d\n",
 			WTERMSIG(status));
-	fprintf(stderr, "order-fuzz: seed %lu failed (--ops %u --streams %u)\n",
-		seed, args.ops, args.streams);
+	fprintf(stderr,
+		"order-fuzz: seed %lu failed (--ops %u --streams %u "
+		"--contexts %u)\n",
+		seed, args.ops, args.streams, args.contexts);
 	return false;
 }
 

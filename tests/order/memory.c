@@ -24,9 +24,13 @@ static uint64_t random_size(void)
 
 static CUresult take(CUdeviceptr *va, uint64_t bytes)
 {
-	if (w.tight || !gpupool_loaded() || w.done % 2)
+	/* PyTorch's door leads to a card's primary context. */
+	bool primary = !here() || !w.same_card;
+
+	if (w.tight || !gpupool_loaded() || w.done % 2 || !primary)
 		return cuMemAlloc(va, bytes);
-	*va = (CUdeviceptr)gpupool_torch_alloc((ssize_t)bytes, 0, NULL);
+	*va = (CUdeviceptr)gpupool_torch_alloc((ssize_t)bytes, (int)here(),
+					       NULL);
 	return *va ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -36,17 +40,21 @@ void op_alloc(void)
 	CUdeviceptr va;
 	struct mem *m;
 	CUresult rc;
-	int i = 0;
+	uint64_t before;
+	bool captures;
+	int i = (int)here() * MAX_MEMS, end_of = i + MAX_MEMS;
 
-	while (i < MAX_MEMS && (w.mem[i].va || w.mem[i].busy))
+	while (i < end_of && (w.mem[i].va || w.mem[i].busy))
 		i++;
-	if (i == MAX_MEMS || w.live + bytes > w.most) {
+	if (i == end_of || w.live + bytes > w.most) {
 		op_free();
 		return;
 	}
 	m = &w.mem[i];
 	m->busy = true;
 	w.live += bytes;
+	before = moment();
+	captures = w.captures;
 	begin(GPUSIM_ALLOCATES);
 	rc = take(&va, bytes);
 	if (rc == CUDA_ERROR_OUT_OF_MEMORY && w.tight) {
@@ -59,6 +67,7 @@ void op_alloc(void)
 	end(rc, "cuMemAlloc");
 	gpusim_tenant_begin(va, bytes);
 	*m = (struct mem){.va = va, .bytes = bytes, .home = NOWHERE};
+	m->drivers = captures || w.captures || w.captured > before;
 	if (!w.zero)
 		return;
 	m->filled = true; /* with zeros */
@@ -70,9 +79,11 @@ void op_alloc(void)
  * have used it since. */
 static CUresult door_free(const struct mem *m)
 {
-	CUstream stream = m->home == NOWHERE ? NULL : w.stream[m->home].handle;
+	bool known = m->home != NOWHERE && context_of_stream(m->home) == here();
+	CUstream stream = known ? w.stream[m->home].handle : NULL;
 
-	gpupool_torch_free((void *)m->va, (ssize_t)m->bytes, 0, stream);
+	gpupool_torch_free((void *)m->va, (ssize_t)m->bytes,
+			   w.same_card ? 0 : (int)here(), stream);
 	return CUDA_SUCCESS;
 }
 
@@ -92,7 +103,7 @@ void free_mem(int mem)
 
 	m->busy = true;
 	w.frees++;
-	if (!drop_execs_of(mem)) {
+	if (!drop_execs_of(mem) || !order_free(mem)) {
 		w.frees--;
 		m->busy = false;
 		return;
@@ -107,11 +118,11 @@ void free_mem(int mem)
 	*m = (struct mem){0};
 	if (own)
 		return;
-	if (before > w.barrier)
-		w.barrier = before;
+	if (before > w.barrier[here()])
+		w.barrier[here()] = before;
 	if (self >= 0)
-		w.own_free[self] = before;
-	look_at_pins(before);
+		w.own_free[here()][self] = before;
+	look_at_pins(here(), before);
 }
 
 /* In a stream's order: no barrier, not even for the memory's other streams. */
@@ -120,7 +131,8 @@ void op_free_async(void)
 	int mem = any_mem(false), stream = any_stream();
 	struct mem *m;
 
-	if (mem < 0)
+	/* A peer does not know of the stream's order. */
+	if (mem < 0 || w.want_peers)
 		return;
 	m = &w.mem[mem];
 	m->busy = true;

@@ -5,13 +5,13 @@ void op_stream_create(void)
 {
 	CUstream handle;
 	CUresult rc;
-	unsigned i = 0;
+	unsigned i = here() * STREAM_SLOTS, end_of = i + w.streams;
 	bool blocking = draw(2);
 
-	while (i < w.streams && (w.stream[i].alive || w.stream[i].calls))
+	while (i < end_of && (w.stream[i].alive || w.stream[i].calls))
 		i++;
 	/* The oracle counts every stream there ever was. */
-	if (i == w.streams || w.serials > 300)
+	if (i == end_of || w.serials > 300)
 		return;
 	w.stream[i].calls++;
 	begin(GPUSIM_WORKS);
@@ -31,7 +31,7 @@ static int any_quiet(void)
 	unsigned from = draw(MAX_STREAMS);
 
 	for (unsigned i = 0; i < MAX_STREAMS; i++) {
-		unsigned at = (from + i) % MAX_STREAMS;
+		unsigned at = here() * STREAM_SLOTS + (from + i) % MAX_STREAMS;
 
 		if (w.stream[at].alive && !w.stream[at].calls &&
 		    !w.stream[at].capturing)
@@ -74,7 +74,8 @@ void op_record(void)
 
 void op_wait(void)
 {
-	int stream = any_stream(), e = any_event(true);
+	unsigned of = w.contexts > 1 ? draw(w.contexts) : 0;
+	int stream = any_stream(), e = any_event_of(of, true);
 
 	if (e < 0)
 		return;
@@ -102,7 +103,7 @@ void op_event_sync(void)
 /* What this thread's last free stood behind is over. */
 static bool covered(uint64_t at)
 {
-	return at && at <= w.own_free[threads_self()];
+	return at && at <= w.own_free[here()][threads_self()];
 }
 
 /* A question that may be answered "not yet", unless a free said more. */
@@ -115,7 +116,7 @@ static void answer(CUresult rc, bool must, const char *what)
 
 static void ask_elapsed(int e)
 {
-	int other = (int)draw(MAX_EVENTS) & ~1;
+	int other = ((int)draw(MAX_EVENTS) & ~1) + (int)here() * MAX_EVENTS;
 	struct event *a = &w.event[e], *b = &w.event[other];
 	float ms;
 
@@ -145,7 +146,7 @@ void op_event_query(void)
 /* Work that the stream got before can be taken for complete. */
 static void settled(int stream, uint64_t before)
 {
-	for (int i = 0; i < MAX_MEMS; i++) {
+	for (int i = 0; i < ALL_MEMS; i++) {
 		struct mem *m = &w.mem[i];
 
 		if (m->va && !m->busy && m->home == stream &&
@@ -177,7 +178,7 @@ void op_stream_query(void)
 
 	/* Another thread may give it work meanwhile; the default stream is
 	 * behind all blocking ones. */
-	if (w.threads > 1 || stream == LEGACY)
+	if (w.threads > 1 || is_legacy(stream))
 		quiet = false;
 	w.stream[stream].calls++;
 	begin(GPUSIM_WORKS);
@@ -198,10 +199,11 @@ void op_ctx_sync(void)
 	begin(GPUSIM_WAITS);
 	end(cuCtxSynchronize(), "cuCtxSynchronize");
 	w.ctx_waits--;
-	for (int i = 0; i < MAX_MEMS; i++)
-		if (w.mem[i].va && !w.mem[i].busy && w.mem[i].used <= before)
+	for (int i = 0; i < ALL_MEMS; i++)
+		if (w.mem[i].va && !w.mem[i].busy &&
+		    w.mem[i].waits >> here() & 1 && w.mem[i].used <= before)
 			w.mem[i].home = NOWHERE;
-	look_at_pins(before);
+	look_at_pins(here(), before);
 }
 
 /* One stream waits for what another writes later: whoever orders the second
@@ -209,10 +211,13 @@ void op_ctx_sync(void)
 void op_values(void)
 {
 	int a = (int)draw(w.streams), b = (int)draw(w.streams);
+	unsigned of = here(), other = w.contexts > 1 ? draw(w.contexts) : 0;
 	uint32_t value = ++w.flags;
 	/* One word each, as they need not be written in this order. */
 	CUdeviceptr at = (CUdeviceptr)(uintptr_t)&w.flag[1 + value % FLAGS];
 
+	a += (int)of * STREAM_SLOTS;
+	b += (int)other * STREAM_SLOTS;
 	/* A free by another thread would wait for the first and hold up the
 	 * second: none is in an operation, nor begins one meanwhile. */
 	if (w.inside > 1 || a == b || !w.stream[a].alive ||
@@ -227,9 +232,13 @@ void op_values(void)
 	end(cuStreamWaitValue32(w.stream[a].handle, at, value,
 				CU_STREAM_WAIT_VALUE_GEQ),
 	    "cuStreamWaitValue32");
+	if (other != of)
+		go_to(other);
 	begin(GPUSIM_WORKS);
 	end(cuStreamWriteValue32(w.stream[b].handle, at, value, 0),
 	    "cuStreamWriteValue32");
+	if (other != of)
+		go_to(of);
 	w.half = false;
 	threads_keep(false);
 	let_stream(b);

@@ -65,8 +65,7 @@ static void give(int mem, int stream)
 	leave(mem, stream);
 }
 
-static void filled_with(struct mem *m, CUdeviceptr at, uint64_t words,
-			uint32_t value)
+void filled_with(struct mem *m, CUdeviceptr at, uint64_t words, uint32_t value)
 {
 	m->filled = true;
 	m->at = at;
@@ -85,7 +84,8 @@ void op_fill(void)
 		return;
 	choose_words(&w.mem[mem], &at, &words);
 	begin(GPUSIM_WORKS);
-	end(launch_words(w.fill, handle_of(stream), at, value, words),
+	end(launch_words(w.context[here()].fill, handle_of(stream), at, value,
+			 words),
 	    "cuLaunchKernel");
 	filled_with(&w.mem[mem], at, words, value);
 	give(mem, stream);
@@ -103,7 +103,7 @@ void op_set(void)
 		return;
 	choose_words(&w.mem[mem], &at, &words);
 	begin(GPUSIM_WORKS);
-	if (stream == LEGACY && draw(2))
+	if (is_legacy(stream) && draw(2))
 		rc = cuMemsetD32(at, value, words);
 	else
 		rc = cuMemsetD32Async(at, value, words, handle_of(stream));
@@ -121,8 +121,8 @@ void op_expect(void)
 		return;
 	m = &w.mem[mem];
 	begin(GPUSIM_WORKS);
-	end(launch_words(w.expect, handle_of(stream), m->at, m->value,
-			 m->words),
+	end(launch_words(w.context[here()].expect, handle_of(stream), m->at,
+			 m->value, m->words),
 	    "cuLaunchKernel");
 	give(mem, stream);
 }
@@ -137,7 +137,8 @@ void op_add(void)
 		return;
 	m = &w.mem[mem];
 	begin(GPUSIM_WORKS);
-	end(launch_words(w.add, handle_of(stream), m->at, value, m->words),
+	end(launch_words(w.context[here()].add, handle_of(stream), m->at, value,
+			 m->words),
 	    "cuLaunchKernel");
 	m->value += value;
 	give(mem, stream);
@@ -171,7 +172,7 @@ void op_copy(void)
 	if (draw(2)) {
 		void *args[] = {&at, &src, &words};
 
-		rc = cuLaunchKernel(w.copy, 1, 1, 1, 1, 1, 1, 0,
+		rc = cuLaunchKernel(w.context[here()].copy, 1, 1, 1, 1, 1, 1, 0,
 				    handle_of(stream), args, NULL);
 	} else {
 		rc = cuMemcpyDtoDAsync(at, src, 4 * words, handle_of(stream));
@@ -212,6 +213,7 @@ void op_to_device(void)
 	p->state = PIN_TO_DEVICE;
 	p->words = (uint32_t)words;
 	p->moment = moment();
+	p->waits = 1u << here();
 	p->busy = false;
 	filled_with(&w.mem[mem], at, words, value);
 	give(mem, stream);
@@ -240,6 +242,7 @@ void op_to_host(void)
 	    "cuMemcpyDtoHAsync");
 	p->state = PIN_TO_HOST;
 	p->moment = moment();
+	p->waits = 1u << here();
 	p->busy = false;
 	give(mem, stream);
 }
@@ -248,7 +251,7 @@ void op_to_host(void)
 void op_sync_copy(void)
 {
 	uint32_t host[64];
-	int mem = any_mem(true);
+	int mem = any_mem(true), legacy = legacy_of(here());
 	uint64_t words;
 	struct mem *m;
 
@@ -256,9 +259,9 @@ void op_sync_copy(void)
 		return;
 	m = &w.mem[mem];
 	m->busy = true;
-	hold_stream(LEGACY);
-	if (!order_mem(mem, LEGACY)) {
-		let_stream(LEGACY);
+	hold_stream(legacy);
+	if (!order_mem(mem, legacy)) {
+		let_stream(legacy);
 		m->busy = false;
 		return;
 	}
@@ -277,5 +280,5 @@ void op_sync_copy(void)
 			host[i] = m->value;
 		end(cuMemcpyHtoD(m->at, host, 4 * words), "cuMemcpyHtoD");
 	}
-	give(mem, LEGACY);
+	give(mem, legacy);
 }
