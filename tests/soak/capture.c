@@ -72,6 +72,9 @@ static void launch(struct thread *t, struct block *b, CUgraph graph,
 		verify(t, b);
 	GOOD(t, cuStreamSynchronize(t->streams[0]));
 	GOOD(t, cuGraphExecDestroy(exec));
+	/* Else the driver keeps it, which no other process can ask for. */
+	if (memory && below(t, 4))
+		GOOD(t, cuDeviceGraphMemTrim(t->lane->device));
 }
 
 /* A capture of sets and kernels; perhaps one that dies of an allocation. */
