@@ -135,19 +135,19 @@ static void finish(struct gp_pool *pool, struct gp_cache *cache,
 {
 	uint32_t watched = pool->aids ? GP_WATCHED : 0;
 	enum gp_state live = gp_aids_live(pool);
+	uint64_t address = gp_pool_address(pool, gp_block_granule(b));
 
-	*va = gp_pool_address(pool, gp_block_granule(b)) +
-	      gp_aids_front(pool, bytes);
+	*va = address + gp_aids_front(pool, bytes);
 	if (!cache) {
 		gp_block_set_owner(b, watched);
 		gp_lock(&pool->lock);
-		hand_out(pool, &pool->tally, b, *va, bytes, live, false);
+		hand_out(pool, &pool->tally, b, address, bytes, live, false);
 		gp_unlock(&pool->lock);
 		return;
 	}
 	gp_block_set_owner(b, cache->number | watched);
 	gp_cache_lock(cache);
-	hand_out(pool, &cache->tally, b, *va, bytes, live, own);
+	hand_out(pool, &cache->tally, b, address, bytes, live, own);
 	if (own)
 		gp_cache_unlock(cache);
 	else
@@ -343,12 +343,14 @@ static hot struct gp_block *claim(const struct gp_pool *pool, uint64_t va,
 	return b;
 }
 
-/* A block that was watched: it is told before anybody can get it again. */
+/* A block that was watched: it is told before anybody can get it again. `va` is
+ * where the block begins, not what the program got. */
 static cold uint32_t unwatch(struct gp_pool *pool, struct gp_block *b,
 			     uint64_t va, bool idle)
 {
 	uint32_t owner = b->owner & ~GP_WATCHED;
 
+	va += gp_aids_front(pool, b->requested);
 	gp_block_set_owner(b, owner);
 	if (pool->aids)
 		gp_aids_freed(pool, b, va, idle);
@@ -357,22 +359,22 @@ static cold uint32_t unwatch(struct gp_pool *pool, struct gp_block *b,
 }
 
 /* The same for one that notes.h knows more of; *lent: other processes have it
- * mapped. */
-static cold struct gp_block *claim_noted(struct gp_pool *pool, uint64_t va,
+ * mapped. *at becomes where the block begins, as events and layouts tell it. */
+static cold struct gp_block *claim_noted(struct gp_pool *pool, uint64_t *at,
 					 bool *lent)
 {
 	uint64_t granule, beyond, base, bytes;
 	struct gp_block *b;
 
 	if (pool->config.guard) {
-		if (gp_pool_find(pool, va, &base, &bytes) || base != va)
+		if (gp_pool_find(pool, *at, &base, &bytes) || base != *at)
 			return NULL;
-		va -= gp_aids_front(pool, bytes);
-		b = claim(pool, va, GP_GUARDED);
+		*at -= gp_aids_front(pool, bytes);
+		b = claim(pool, *at, GP_GUARDED);
 		if (b)
 			return b;
 	}
-	if (!gp_pool_granule(pool, va, &granule, &beyond) || beyond)
+	if (!gp_pool_granule(pool, *at, &granule, &beyond) || beyond)
 		return NULL;
 	return gp_notes_claim(pool, granule, lent);
 }
@@ -502,9 +504,12 @@ static hot int free_block(struct gp_pool *pool, uint64_t va,
 	int rc;
 
 	if (unlikely(!b)) {
-		b = claim_noted(pool, va, &lent);
+		uint64_t at = va; /* else va would be in no register */
+
+		b = claim_noted(pool, &at, &lent);
 		if (!b)
 			return -ENOENT;
+		va = at;
 		__atomic_thread_fence(__ATOMIC_SEQ_CST); /* [1] */
 	}
 	rc = gp_order_free(&pool->order, how, &b->stamp, &waits);
@@ -549,7 +554,7 @@ int gp_pool_free_idle(struct gp_pool *pool, uint64_t va)
 	bool lent = false;
 
 	if (!b)
-		b = claim_noted(pool, va, &lent);
+		b = claim_noted(pool, &va, &lent);
 	if (!b)
 		return -ENOENT;
 	if (lent)

@@ -51,7 +51,7 @@ enum gp_ring_kind {
 
 struct gp_ring_event {
 	uint64_t ticks;
-	uint64_t address;
+	uint64_t address;   /* where the block begins, red zone and all */
 	uint64_t requested; /* bytes the program asked for */
 	uint64_t bytes;     /* of the block */
 	uint64_t allocated; /* after it, on the device in this pool */

@@ -135,6 +135,13 @@ class Run(ReportVerb):
     def test_living_segments(self):
         self.check_living('expandable_segments:False')
 
+    def test_living_guarded(self):
+        """Events and layout tell of the same block, red zones and all."""
+        self.check_living('guard_bytes:512')
+
+    def test_living_guarded_segments(self):
+        self.check_living('guard_bytes:512,expandable_segments:False')
+
     def test_no_json(self):
         """The process is asked, and its answer says nothing of blocks."""
         proc = self.old_blocks('report_format:text')
