@@ -16,8 +16,11 @@ struct gp_green {
 	CUdevice device;
 };
 
-/* Known from now on, unless there are too many. */
+/* Known from now on; without memory as gp_green_unknown(). */
 void gp_green_add(const struct gp_green *green);
+
+/* There is one that is not known: not all work is seen, and frees wait. */
+void gp_green_unknown(void);
 
 /* No longer known, before it is destroyed: the handles may come back at once.
  * False: it was not. */

@@ -29,6 +29,14 @@ class Green(harness.CudaTest):
             with self.subTest(what=what):
                 self.assertEqual(self.run_green(what), AGAIN)
 
+    def test_many(self):
+        self.assertEqual(self.run_green('many'), AGAIN)
+
+    def test_not_to_be_known(self):
+        """Not all work is seen then."""
+        self.assertEqual(
+            self.run_green('default', sim='fail:cuCtxFromGreenCtx@1'), AGAIN)
+
     def test_left_behind(self):
         """No call takes a stream of one that was destroyed: its work counts,
         but it is in no mark, which could not be made then."""

@@ -5,6 +5,7 @@
  *   drv_green streams    memory used again behind work in a green stream
  *   drv_green default    the same, in the default stream of a green context
  *   drv_green first      that stream's first work is behind earlier work
+ *   drv_green many       the same, after many others were made
  *   drv_green left       a green context goes, its stream is left with work
  *   drv_green capture    the same, and the stream captures
  *   drv_green last       it is the last one that retained the primary one
@@ -25,6 +26,7 @@
 #define WORDS   (BYTES / 4)
 #define SPIN_US 200000u
 #define MANAGED ((size_t)12 << 20)
+#define MANY    300
 
 static CUcontext primary, context;
 static CUgreenCtx green;
@@ -268,9 +270,13 @@ int main(int argc, char **argv)
 	make_green();
 	if (makes)
 		enter_primary();
+	for (int i = 0; !strcmp(what, "many") && i < MANY; i++)
+		make_green();
 	make_streams();
 	if (!strcmp(what, "streams"))
 		streams();
+	else if (!strcmp(what, "many"))
+		default_stream();
 	else if (!strcmp(what, "default"))
 		default_stream();
 	else if (!strcmp(what, "first"))
