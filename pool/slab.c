@@ -441,7 +441,8 @@ void gp_slab_give_chain(struct gp_pool *pool, struct gp_block *b)
 		struct gp_slab *slab = slab_of(pool, b);
 
 		b->right = NULL;
-		if (part != __atomic_load_n(&slab->part, __ATOMIC_RELAXED)) {
+		if (!part ||
+		    part != __atomic_load_n(&slab->part, __ATOMIC_RELAXED)) {
 			if (part)
 				gp_unlock(&part->lock);
 			part = lock_part_of(slab);
