@@ -219,7 +219,7 @@ static uintptr_t key_of(CUstream stream)
 static void set_up(struct gp_graph_launch *launch,
 		   const struct gp_graph_need *need)
 {
-	CUdevice device;
+	CUdevice current;
 
 	launch->leaves = need->leaves;
 	launch->num = need->num;
@@ -228,8 +228,9 @@ static void set_up(struct gp_graph_launch *launch,
 			.device = need->on[i].device,
 			.bytes = need->on[i].bytes,
 		};
-	if (!need->told && gp_real()->cuCtxGetDevice(&device) == CUDA_SUCCESS) {
-		launch->on[0] = (struct gp_graph_share){.device = device};
+	if (!need->told &&
+	    gp_real()->cuCtxGetDevice(&current) == CUDA_SUCCESS) {
+		launch->on[0] = (struct gp_graph_share){.device = current};
 		launch->num = 1;
 	}
 }
