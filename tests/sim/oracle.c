@@ -30,11 +30,11 @@ static unsigned num_domains;
 static const struct sim_past **shown;
 static size_t num_shown, room_shown;
 
-/* The call that a thread of the program is in. */
+/* The call that a thread of the program is in, else NULL. Thread-local data is
+ * part of a thread's stack, and some are small. */
 #define CALL_WORK 8
-static __thread struct {
+struct call {
 	enum gpusim_call kind;
-	bool inside;
 	struct sim_domain *domain;
 	/* Of each domain when it began: what work there has to be behind. */
 	struct sim_clock behind[DOMAINS];
@@ -43,7 +43,8 @@ static __thread struct {
 	uint64_t moment;        /* when it began */
 	unsigned n;
 	struct sim_past *work[CALL_WORK];
-} call;
+};
+static __thread struct call *call;
 
 static void *must(void *p)
 {
@@ -162,7 +163,7 @@ static void join_rules(const struct sim_stream *stream,
 static bool may_precede_free(const struct sim_domain *domain)
 {
 	return domain->freeing ||
-	       (call.inside && call.freed[domain->number] != domain->freed);
+	       (call && call->freed[domain->number] != domain->freed);
 }
 
 /* What the library puts into the default stream may come with the work that
@@ -171,12 +172,12 @@ static bool may_precede_free(const struct sim_domain *domain)
 static bool stands_for_call(const struct sim_strand *strand,
 			    enum sim_work_kind kind)
 {
-	if (!strand->legacy || !call.inside)
+	if (!strand->legacy || !call)
 		return false;
 	if (kind == SIM_W_WAIT)
 		return true;
-	for (unsigned i = 0; i < call.n; i++)
-		if (call.work[i]->strand == strand->number)
+	for (unsigned i = 0; i < call->n; i++)
+		if (call->work[i]->strand == strand->number)
 			return true;
 	return false;
 }
@@ -185,9 +186,9 @@ static bool stands_for_call(const struct sim_strand *strand,
 static void check_behind(const struct sim_past *past,
 			 const struct sim_domain *domain)
 {
-	const struct sim_clock *behind = &call.behind[domain->number];
+	const struct sim_clock *behind = &call->behind[domain->number];
 
-	for (unsigned i = 0; call.inside && i < past->width; i++)
+	for (unsigned i = 0; call && i < past->width; i++)
 		if (past->order[i] < behind->at[i])
 			sim_oracle_object(
 				sim_oracle_work(i, behind->at[i]), past,
@@ -248,8 +249,8 @@ static void remember_shown(const struct sim_past *past)
 static void stand_for_visit(const struct sim_stream *stream,
 			    const struct sim_strand *strand)
 {
-	for (unsigned i = 0; call.inside && i < call.n; i++) {
-		const struct sim_past *past = call.work[i];
+	for (unsigned i = 0; call && i < call->n; i++) {
+		const struct sim_past *past = call->work[i];
 
 		for (unsigned j = 0; j < past->visited.n; j++) {
 			struct sim_stream *visits = past->visited.at[j]->visits;
@@ -273,7 +274,7 @@ void sim_oracle_submit(struct sim_op *op)
 	struct sim_past *past = must(calloc(1, sizeof(*past)));
 	bool does = does_something(op->work.kind);
 	struct sim_uses uses = {0};
-	bool library = call.inside && call.kind == GPUSIM_ALLOCATES;
+	bool library = call && call->kind == GPUSIM_ALLOCATES;
 
 	past->kind = op->work.kind;
 	past->name = op->work.kernel ? op->work.kernel->name : NULL;
@@ -324,8 +325,8 @@ void sim_oracle_submit(struct sim_op *op)
 		remember_shown(past);
 	if (past->kind == SIM_W_MARK && !past->program)
 		stand_for_visit(stream, strand);
-	if (does && !library && call.inside && call.n < CALL_WORK)
-		call.work[call.n++] = past;
+	if (does && !library && call && call->n < CALL_WORK)
+		call->work[call->n++] = past;
 }
 
 void sim_oracle_visit(const struct sim_op *op, const struct sim_visit *visit)
@@ -382,8 +383,7 @@ static bool covered(unsigned strand, uint32_t number)
 static void may_wait(const struct sim_past *past, const uint32_t *order,
 		     unsigned width)
 {
-	if (!call.inside || call.kind == GPUSIM_FREES ||
-	    call.kind == GPUSIM_WAITS)
+	if (!call || call->kind == GPUSIM_FREES || call->kind == GPUSIM_WAITS)
 		return;
 	reach_frees();
 	for (unsigned i = 0; i < width; i++)
@@ -440,9 +440,9 @@ void sim_oracle_idle(const struct sim_stream *stream)
 
 static void begin_free(struct sim_ctx *ctx)
 {
-	call.frees = call.domain->returned;
-	call.domain->freeing++;
-	join_reached(&call.domain->may, ctx);
+	call->frees = call->domain->returned;
+	call->domain->freeing++;
+	join_reached(&call->domain->may, ctx);
 	sim_oracle_log(SIM_E_FREE, NULL, SIM_NO_STRAND, NULL);
 }
 
@@ -453,14 +453,13 @@ GPUSIM_API void gpusim_call_begin(enum gpusim_call kind)
 	if (!ctx || !sim_oracle_on())
 		return;
 	sim_lock();
-	call.kind = kind;
-	call.inside = true;
-	call.n = 0;
-	call.domain = domain_of(ctx);
-	call.moment = moments;
+	call = must(calloc(1, sizeof(*call)));
+	call->kind = kind;
+	call->domain = domain_of(ctx);
+	call->moment = moments;
 	for (unsigned i = 0; i < num_domains; i++) {
-		call.behind[i] = domains[i]->barrier;
-		call.freed[i] = domains[i]->freed;
+		call->behind[i] = domains[i]->barrier;
+		call->freed[i] = domains[i]->freed;
 	}
 	if (kind == GPUSIM_FREES || kind == GPUSIM_FREES_OWN)
 		begin_free(ctx);
@@ -470,10 +469,10 @@ GPUSIM_API void gpusim_call_begin(enum gpusim_call kind)
 /* Does a free in the call's context wait for it? */
 static bool concerns(const struct sim_past *past)
 {
-	if (strands[past->strand]->ctx->domain == call.domain)
+	if (strands[past->strand]->ctx->domain == call->domain)
 		return true;
 	for (unsigned i = 0; i < past->visited.n; i++)
-		if (past->visited.at[i]->domain == call.domain)
+		if (past->visited.at[i]->domain == call->domain)
 			return true;
 	return false;
 }
@@ -488,7 +487,7 @@ static void check_shown(void)
 
 		if (sim_oracle_known(past))
 			continue;
-		if (past->returned && past->returned <= call.moment &&
+		if (past->returned && past->returned <= call->moment &&
 		    concerns(past))
 			sim_oracle_object(
 				past, NULL,
@@ -501,13 +500,13 @@ static void check_shown(void)
 
 static void end_free(struct sim_ctx *ctx)
 {
-	call.domain->freeing--;
-	call.domain->freed++;
-	join_reached(&call.domain->may, ctx);
+	call->domain->freeing--;
+	call->domain->freed++;
+	join_reached(&call->domain->may, ctx);
 	sim_oracle_log(SIM_E_FREED, NULL, SIM_NO_STRAND, NULL);
-	if (call.kind == GPUSIM_FREES_OWN)
+	if (call->kind == GPUSIM_FREES_OWN)
 		return;
-	join(&call.domain->barrier, &call.frees);
+	join(&call->domain->barrier, &call->frees);
 	check_shown();
 }
 
@@ -521,20 +520,21 @@ static void returned(struct sim_domain *domain, const struct sim_past *past)
 
 GPUSIM_API void gpusim_call_end(void)
 {
-	if (!call.inside)
+	if (!call)
 		return;
 	sim_lock();
 	moments++;
-	for (unsigned i = 0; i < call.n; i++) {
-		struct sim_past *past = call.work[i];
+	for (unsigned i = 0; i < call->n; i++) {
+		struct sim_past *past = call->work[i];
 
-		returned(call.domain, past);
+		returned(call->domain, past);
 		for (unsigned j = 0; j < past->visited.n; j++)
 			returned(past->visited.at[j]->domain, past);
 		past->returned = moments;
 	}
-	if (call.kind == GPUSIM_FREES || call.kind == GPUSIM_FREES_OWN)
+	if (call->kind == GPUSIM_FREES || call->kind == GPUSIM_FREES_OWN)
 		end_free(sim_current());
-	call.inside = false;
+	free(call);
+	call = NULL;
 	sim_unlock();
 }
