@@ -186,9 +186,10 @@ static bool stands_for_call(const struct sim_strand *strand,
 static void check_behind(const struct sim_past *past,
 			 const struct sim_domain *domain)
 {
-	const struct sim_clock *behind = &call->behind[domain->number];
+	const struct sim_clock *behind =
+		call ? &call->behind[domain->number] : NULL;
 
-	for (unsigned i = 0; call && i < past->width; i++)
+	for (unsigned i = 0; behind && i < past->width; i++)
 		if (past->order[i] < behind->at[i])
 			sim_oracle_object(
 				sim_oracle_work(i, behind->at[i]), past,
