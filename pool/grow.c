@@ -20,11 +20,13 @@
 #include "pool/state.h"
 
 /* The parts of what the process holds, and of what is missing, that a handle is
- * to be, and the largest that are made for either, bytes. */
+ * to be. */
 #define HELD_PARTS    72
-#define HELD_MAX      (32u << 20)
 #define REQUEST_PARTS 18
-#define REQUEST_MAX   (64u << 20)
+
+/* More hardly helps, bytes: on an H200 copies through handles of 2 MiB took 1.65
+ * times as long as through one piece, 16 MiB 1.07, 32 MiB 1.03, 64 MiB 1.02. */
+#define ENOUGH        (64u << 20)
 
 /* Moving may cost so much, and one part in so many of the time since. */
 #define MOVE_GRACE_NS 200000000ull
@@ -58,21 +60,18 @@ static void append(struct growth *g, struct gp_handle *h, enum gp_where where)
 }
 
 /*
- * Size of the new handles of a growth. Small ones cost bandwidth, large ones
- * are seldom wholly free: it follows what the process holds, and what the
+ * Size of the new handles of a growth, at least. Small ones cost bandwidth, large
+ * ones are seldom wholly free: it follows what the process holds, and what the
  * request needs.
  */
 static uint32_t handle_granules(const struct gp_pool *pool, uint32_t missing)
 {
 	uint64_t want = (pool->backing.granules + missing) / HELD_PARTS;
-	uint64_t most = REQUEST_MAX >> GP_GRANULE_SHIFT;
 	uint64_t size = gp_backing_chunk(&pool->backing);
 
-	if (want > HELD_MAX >> GP_GRANULE_SHIFT)
-		want = HELD_MAX >> GP_GRANULE_SHIFT;
 	if (want < missing / REQUEST_PARTS)
 		want = missing / REQUEST_PARTS;
-	while (size < most && size < want)
+	while (size < ENOUGH >> GP_GRANULE_SHIFT && size < want)
 		size *= 2;
 	return (uint32_t)size;
 }
@@ -106,11 +105,14 @@ static uint32_t gather(struct gp_pool *pool, struct growth *g, uint32_t missing,
 	return missing;
 }
 
-/* New handles for the rest; their descriptors are reserved. */
+/* New handles for the rest, without a small one for what is left over: it would
+ * stay. Their descriptors are reserved. */
 static void order_new(struct gp_pool *pool, struct growth *g, uint32_t missing)
 {
 	uint32_t size = handle_granules(pool, missing);
+	uint32_t n = missing > size ? missing / size : 1;
 
+	size = gp_backing_round(&pool->backing, (missing + n - 1) / n);
 	while (missing > 0) {
 		struct gp_handle *h = gp_objects_get(&pool->backing.handles);
 

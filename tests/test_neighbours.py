@@ -178,7 +178,7 @@ class Room(CardTest):
         device, = self.process(idle).devices
         self.assertGreaterEqual(device.reserved, 500 * MIB)
         self.assertEqual(device.reserve_floor, 500 * MIB)
-        self.assertEqual(self.alloc(needy, 450), 0)
+        self.assertEqual(self.alloc(needy, 400), 0)
 
     def test_nobody_is_asked(self):
         idle, needy = self.idle_and_needy(needy_conf='neighbour_wait:0')

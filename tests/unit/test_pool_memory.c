@@ -38,6 +38,25 @@ static void growth_takes_what_is_missing(void **state)
 	assert_int_equal(model_used(rig.model), 212 * MIB);
 }
 
+/* Copies through small handles are slow. */
+static void no_small_handle_is_left_over(void **state)
+{
+	uint64_t before;
+
+	(void)state;
+	assert_int_equal(pool_rig_open(&rig), 0);
+	before = model_calls(rig.model, MODEL_CREATE);
+	assert_int_not_equal(pool_rig_alloc(&rig, 198 * MIB), 0);
+	/* Of 18 MiB, not 12 of 16 MiB and one of 6. */
+	assert_int_equal(model_calls(rig.model, MODEL_CREATE) - before, 11);
+	assert_int_equal(model_used(rig.model), 198 * MIB);
+	/* A process that holds much: of 64 MiB at least. */
+	assert_int_not_equal(pool_rig_alloc(&rig, 3 * GIB), 0);
+	before = model_calls(rig.model, MODEL_CREATE);
+	assert_int_not_equal(pool_rig_alloc(&rig, 100 * MIB), 0);
+	assert_int_equal(model_calls(rig.model, MODEL_CREATE) - before, 1);
+}
+
 static void a_small_process_takes_little(void **state)
 {
 	(void)state;
@@ -345,6 +364,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, new_rig, pool_rig_end)
 	const struct CMUnitTest tests[] = {
 		T(growth_takes_what_is_missing),
+		T(no_small_handle_is_left_over),
 		T(a_small_process_takes_little),
 		T(scraps_are_used_before_slabs_grow),
 		T(the_last_scrap_is_given_back),
