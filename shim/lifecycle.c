@@ -322,7 +322,8 @@ static void know_green(CUgreenCtx green, CUdevice device)
 	struct gp_green made = {.green = green, .device = device};
 
 	gp_context_others();
-	if (gp_real()->cuCtxFromGreenCtx(&made.context, green) != CUDA_SUCCESS) {
+	if (gp_real()->cuCtxFromGreenCtx(&made.context, green) !=
+	    CUDA_SUCCESS) {
 		gp_green_unknown();
 		return;
 	}
