@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <time.h>
 
+#include "pool/flight.h"
 #include "pool/reclaim.h"
 #include "pool/registry.h"
 #include "pool/state.h"
@@ -261,11 +262,13 @@ void gp_cache_flush_own(struct gp_pool *pool, struct gp_cache *cache)
 {
 	struct gp_block *chain = NULL;
 
+	gp_flight_return_begins(pool);
 	gp_cache_lock(cache);
 	if (cache->small)
 		detach_small(cache, &chain);
 	gp_cache_unlock(cache);
 	gp_slab_give_chain(pool, chain);
+	gp_flight_return_ended(pool);
 }
 
 bool gp_cache_flush_all(struct gp_pool *pool, const struct gp_cache *self,

@@ -17,9 +17,14 @@ struct gp_pool;
 void gp_flight_begin(struct gp_pool *pool);
 void gp_flight_end(struct gp_pool *pool);
 
-/* Operations of other threads that have ended, as a number to compare. Under
- * the lock. */
+/* Operations of other threads that have ended, as a number to compare. Taken
+ * before the search that may miss what they have. Under the lock. */
 uint64_t gp_flight_others(const struct gp_pool *pool);
+
+/* Around blocks that leave a cache for the slabs without the pool's lock: they
+ * are in neither for a moment. Counts as an operation. No lock is held. */
+void gp_flight_return_begins(struct gp_pool *pool);
+void gp_flight_return_ended(struct gp_pool *pool);
 
 /* True if one has ended since that number was taken, or one is in flight and
  * has ended now. Under the lock, which is released while it waits. */

@@ -249,6 +249,7 @@ static int serve(struct gp_pool *pool, struct gp_cache *cache,
 		 uint32_t granules, struct gp_block **b)
 {
 	bool retried = false, waited = false, asked = false;
+	uint64_t others;
 	unsigned parts;
 	int rc = 0;
 
@@ -262,6 +263,7 @@ static int serve(struct gp_pool *pool, struct gp_cache *cache,
 		*b = search(pool, cache, granules, false);
 		if (*b)
 			break;
+		others = gp_flight_others(pool);
 		collect(pool, cache, parts);
 		rc = gp_objects_reserve(&pool->arena.blocks, 8);
 		if (rc)
@@ -276,8 +278,6 @@ static int serve(struct gp_pool *pool, struct gp_cache *cache,
 			gp_lock(&pool->lock);
 			continue;
 		}
-		uint64_t others = gp_flight_others(pool);
-
 		rc = more(pool, cache, granules, b);
 		if (!rc)
 			pool->account.misses++;

@@ -80,6 +80,10 @@ struct gp_pool {
 	unsigned in_flight; /* operations with HELD tiles outside the lock */
 	bool granting;      /* they wait for grant.c before they begin */
 	uint64_t landings;  /* such operations that have ended */
+
+	/* Atomic: returns to the slabs (flight.h), and who waits for one. */
+	uint64_t returns_begun, returns_ended;
+	uint32_t awaiting_returns;
 };
 
 static inline struct gp_region *gp_pool_region(struct gp_pool *pool,

@@ -3,6 +3,7 @@
  * becomes of memory when threads have parts of their own.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -224,6 +225,67 @@ static void slabs_that_are_free_go(void **state)
 	assert_null(pool_rig_check(&rig));
 }
 
+static uint64_t crowd[2][GP_SLAB_GRANULES]; /* of two slabs, in two parts */
+
+/* Frees all that there is, now of this slab and now of that one, and wants a
+ * little of it in another size. */
+static void *return_all(void *arg)
+{
+	uintptr_t failed = 0;
+	uint64_t va;
+
+	(void)arg;
+	meeting = own_cache();
+	for (int i = 0; i < ROUNDS; i++) {
+		for (uint32_t s = 0; s < 2; s++) {
+			meeting->part = s + 1;
+			for (unsigned b = 0; b < GP_SLAB_GRANULES; b++)
+				failed += gp_pool_alloc(rig.pool, 512,
+							&crowd[s][b]) != 0;
+		}
+		for (unsigned b = 0; b < 2 * GP_SLAB_GRANULES; b++)
+			failed += gp_pool_free(rig.pool, crowd[b % 2][b / 2]) !=
+				  0;
+		sem_post(&ready);
+		sem_wait(&go);
+		failed += gp_pool_alloc(rig.pool, KIB, &va) != 0;
+		sem_post(&done);
+		sem_wait(&go);
+		failed += gp_pool_free(rig.pool, va) != 0;
+	}
+	return (void *)failed;
+}
+
+/* A thread's freed blocks are in no cache, and not all in the slabs yet. */
+static void what_goes_back_is_waited_for(void **state)
+{
+	unsigned refused = 0;
+	pthread_t thread;
+	void *failed;
+
+	(void)state;
+	model_set_total(rig.model, 4 * MIB);
+	assert_int_equal(pthread_create(&thread, NULL, return_all, NULL), 0);
+	for (int i = 0; i < ROUNDS; i++) {
+		uint64_t va;
+
+		sem_wait(&ready);
+		sem_post(&go);
+		while (gp_cache_holds(meeting, GP_CACHE_PART_SMALL))
+			sched_yield();
+		va = pool_rig_alloc(&rig, 600 * KIB);
+		refused += !va;
+		sem_wait(&done);
+		if (va)
+			give(va);
+		sem_post(&go);
+	}
+	pthread_join(thread, &failed);
+	assert_null(failed);
+	assert_int_equal(refused, 0);
+	assert_null(pool_rig_check(&rig));
+}
+
 static int open_with_signals(void **state)
 {
 	sem_init(&ready, 0, 0);
@@ -243,6 +305,7 @@ int main(void)
 		T(what_a_part_lacks_others_have),
 		T(descriptors_do_not_pile_up),
 		T(slabs_that_are_free_go),
+		T(what_goes_back_is_waited_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
