@@ -20,6 +20,19 @@ class Short(harness.CudaTest):
         problem = soak.soak(self.build, seed, SECONDS, say=lambda text: None)
         self.assertIsNone(problem, problem)
 
+    def test_no_room_for_a_context(self):
+        board = os.path.join(self.dir, 'board')
+        with open(board, 'wb') as file:
+            file.truncate(soak.BOARD_BYTES)
+        result = harness.run(
+            [os.path.join(self.build.path, 'tests', 'soak'), board, '1', '1',
+             '0', '2', '2'],
+            self.build.env(sim='memory:64MiB,fail:cuCtxCreate_v4@1+=2,'
+                           'fail:cuDevicePrimaryCtxRetain@1+=2',
+                           conf='quiet:True,backend:passthrough'), 60)
+        self.assert_ok(result)
+        self.assertEqual(result.out.count(b'round'), 2)
+
 
 class Judge(unittest.TestCase):
     """What is said of the long-lived worker's figures."""
