@@ -244,12 +244,22 @@ bool gp_capture_of(CUstream stream)
 				    status != CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
-void gp_capture_forget(CUcontext context)
+uint64_t gp_capture_last(void)
+{
+	uint64_t id;
+
+	pthread_mutex_lock(&lock);
+	id = last_id;
+	pthread_mutex_unlock(&lock);
+	return id;
+}
+
+void gp_capture_forget(CUcontext context, uint64_t last)
 {
 	pthread_mutex_lock(&lock);
 	for (int i = num_captures - 1; i >= 0; i--)
-		if (captures[i].context == context ||
-		    captures[i].within == context)
+		if (captures[i].id <= last && (captures[i].context == context ||
+					       captures[i].within == context))
 			remove_at(i);
 	publish();
 	pthread_mutex_unlock(&lock);

@@ -6,6 +6,7 @@
 #define GP_SHIM_CAPTURE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "shim/hooks.h"
 
@@ -32,7 +33,11 @@ bool gp_capture_of(CUstream stream);
 bool gp_capture_hold_off(CUcontext context);
 void gp_capture_go_on(void);
 
-/* The context is gone, and with it its captures. */
-void gp_capture_forget(CUcontext context);
+/* The capture that began last. Thread-safe. */
+uint64_t gp_capture_last(void);
+
+/* The context is gone, and with it its captures up to `last`: another may have
+ * its handle already, and capture. Thread-safe. */
+void gp_capture_forget(CUcontext context, uint64_t last);
 
 #endif

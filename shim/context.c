@@ -312,7 +312,7 @@ static void gone(bool (*match)(const struct gp_context *, const void *),
 	pthread_mutex_unlock(&gp_context_lock);
 	if (!context)
 		return;
-	gp_capture_forget(context->cuda.context);
+	gp_capture_forget(context->cuda.context, UINT64_MAX);
 	if (pool)
 		gp_pool_destroy(pool);
 	if (driver_pool)
@@ -462,7 +462,6 @@ void gp_context_green_gone(CUcontext handle)
 {
 	gone(match_handle, &handle);
 	gp_graph_context_gone();
-	gp_capture_forget(handle);
 }
 
 void gp_context_primary_gone(CUdevice device)

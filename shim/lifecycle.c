@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "conf/conf.h"
+#include "shim/capture.h"
 #include "shim/context.h"
 #include "shim/follow.h"
 #include "shim/green.h"
@@ -354,6 +355,7 @@ CUresult cuGreenCtxDestroy(CUgreenCtx green)
 	const struct gp_real *real = gp_real();
 	pthread_mutex_t *lock;
 	struct gp_green was;
+	uint64_t captures;
 	CUresult rc;
 
 	if (!gp_may_intercept() || !gp_green_take(green, &was))
@@ -361,8 +363,11 @@ CUresult cuGreenCtxDestroy(CUgreenCtx green)
 	gp_follow_leave(was.context);
 	gp_context_green_gone(was.context);
 	lock = release_begins(was.device);
+	captures = gp_capture_last();
 	rc = real->cuGreenCtxDestroy(green);
-	if (rc != CUDA_SUCCESS)
+	if (rc == CUDA_SUCCESS)
+		gp_capture_forget(was.context, captures);
+	else
 		gp_green_add(&was);
 	return release_ended(lock, was.device, rc);
 }

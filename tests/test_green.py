@@ -47,6 +47,16 @@ class Green(harness.CudaTest):
         self.assertEqual(self.run_green('capture', conf=',reuse:sync'),
                          'waits: 1\n')
 
+    def test_not_to_be_destroyed(self):
+        """What the driver refuses has not happened: the capture is still one
+        that no free may wait through."""
+        for conf in '', ',reuse:sync':
+            with self.subTest(conf=conf):
+                self.assertEqual(
+                    self.run_green('refused', conf=conf,
+                                   sim='fail:cuGreenCtxDestroy@1'),
+                    'destroy: 999\nend: 0\n')
+
     def test_the_last_one(self):
         """It releases the primary context, which goes with all that it has."""
         self.assertEqual(

@@ -8,6 +8,7 @@
  *   drv_green many       the same, after many others were made
  *   drv_green left       a green context goes, its stream is left with work
  *   drv_green capture    the same, and the stream captures
+ *   drv_green refused    it does not go, and the capture goes on
  *   drv_green last       it is the last one that retained the primary one
  *   drv_green handle     another context has the handle afterwards
  *   drv_green makes      it is the first one to retain the primary one
@@ -209,6 +210,21 @@ static void captures(void)
 	printf("waits: %ld\n", calls("cuCtxSynchronize") - waits);
 }
 
+/* With the handle that the program has, all is as it was. */
+static void refused(void)
+{
+	CUdeviceptr p = take();
+	CUgraph graph = NULL;
+
+	MUST(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	MUST(cuMemsetD32Async(p, 7, WORDS, stream));
+	printf("destroy: %d\n", (int)cuGreenCtxDestroy(green));
+	MUST(cuMemFree(take()));
+	MUST(cuMemsetD32Async(p, 9, WORDS, stream));
+	printf("end: %d\n", (int)cuStreamEndCapture(stream, &graph));
+	MUST(cuMemFree(p));
+}
+
 static void tell_managed(void)
 {
 	CUdeviceptr managed;
@@ -285,6 +301,8 @@ int main(int argc, char **argv)
 		left();
 	else if (!strcmp(what, "capture"))
 		captures();
+	else if (!strcmp(what, "refused"))
+		refused();
 	else if (!strcmp(what, "last"))
 		last();
 	else if (!strcmp(what, "handle"))

@@ -143,7 +143,7 @@ static void test_begun_and_ended(void **state)
 	cuStreamDestroy_v2(STREAM);
 	assert_int_equal(gp_captures, 0);
 	begin_one();
-	gp_capture_forget(CONTEXT);
+	gp_capture_forget(CONTEXT, UINT64_MAX);
 	assert_int_equal(gp_captures, 0);
 }
 
@@ -174,6 +174,21 @@ static void test_handle_that_comes_back(void **state)
 	assert_int_equal(gp_captures, 1);
 	meanwhile = NULL;
 	cuStreamEndCapture(STREAM, &graph);
+	assert_int_equal(gp_captures, 0);
+}
+
+/* Another context has the handle of one that went, and captures. */
+static void test_context_that_comes_back(void **state)
+{
+	uint64_t last;
+
+	(void)state;
+	begin_one();
+	last = gp_capture_last();
+	begin_one();
+	gp_capture_forget(CONTEXT, last);
+	assert_int_equal(gp_captures, 1);
+	gp_capture_forget(CONTEXT, UINT64_MAX);
 	assert_int_equal(gp_captures, 0);
 }
 
@@ -225,6 +240,7 @@ int main(void)
 		cmocka_unit_test(test_begun_and_ended),
 		cmocka_unit_test(test_stream_of_another_context),
 		cmocka_unit_test(test_handle_that_comes_back),
+		cmocka_unit_test(test_context_that_comes_back),
 		cmocka_unit_test(test_default_stream_by_both_names),
 		cmocka_unit_test(test_default_streams_of_threads),
 	};
