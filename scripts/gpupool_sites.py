@@ -39,9 +39,9 @@ class Sites:
         end = block.address + block.bytes
         if blocks > 1:  # neighbours that all are of that site
             same = end <= start + size
-        else:  # it may begin behind a red zone
-            same = (block.address < start + size and block.bytes == size
-                    and block.requested == requested)
+        else:
+            same = ((block.address, block.bytes, block.requested)
+                    == (start, size, requested))
         # Freed since the layout was begun: this is another one.
         if not same or self.freed.get(block.address, 0) >= unix_ns:
             return NOT_KNOWN

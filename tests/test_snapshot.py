@@ -351,11 +351,10 @@ class SiteOfBlock(unittest.TestCase):
                 (BASE + 4096, 512, 500, 1, 0)]
         self.assertEqual(self.site(BASE, 512, 500, rows), 3)
         self.assertEqual(self.site(BASE + 512, 1024, 700, rows), 4)
-        # It begins behind a red zone.
-        self.assertEqual(self.site(BASE + 512 + 256, 1024, 700, rows), 4)
         for address, size, requested in (
                 (BASE, 1024, 500), (BASE, 512, 501), (BASE - 512, 512, 500),
-                (BASE + 1536, 1024, 700), (BASE + 4096, 512, 500)):
+                (BASE + 768, 1024, 700), (BASE + 1536, 1024, 700),
+                (BASE + 4096, 512, 500)):
             self.assertEqual(self.site(address, size, requested, rows),
                              gpupool_sites.NOT_KNOWN)
         self.assertEqual(self.site(BASE, 512, 500, rows, device=1),
