@@ -224,6 +224,7 @@ def _c_command(sources, output):
     if not home:
         raise Skip("no cuda.h (set CUDA_HOME)")
     return [os.environ.get("CC", "cc"), "-O2", "-g", "-Wall", "-Wextra",
+            "-I", os.path.dirname(os.path.dirname(HERE)),
             "-isystem", os.path.join(home, "include")] + sources + [
                 "-o", output]
 

@@ -13,6 +13,8 @@
 
 #include <cuda.h>
 
+#include "tests/support/must.h"
+
 #define BYTES ((size_t)3 << 20)
 #define CARDS 3 /* at most */
 
@@ -21,16 +23,6 @@ static CUcontext contexts[CARDS];
 static CUdeviceptr at[CARDS];
 static CUstream streams[CARDS];
 static char *pinned, *pageable;
-
-static void must(CUresult rc, const char *what)
-{
-	if (rc) {
-		printf("%s: %d\n", what, (int)rc);
-		exit(1);
-	}
-}
-
-#define MUST(call) must(call, #call)
 
 static void on(int card)
 {

@@ -52,6 +52,7 @@
 #include <cuda.h>
 
 #include "tests/sim/nvml/nvml.h"
+#include "tests/support/must.h"
 
 #define MAX_BLOCKS  8192
 #define MAX_THREADS 64
@@ -82,26 +83,18 @@ static struct {
 	int n; /* atomic */
 } blocks[NUM_KINDS];
 
-static void need(CUresult rc, const char *what)
-{
-	if (rc == CUDA_SUCCESS)
-		return;
-	printf("%s: %d\n", what, (int)rc);
-	exit(1);
-}
-
 static void use(CUdevice which)
 {
 	device = which;
-	need(cuDevicePrimaryCtxRetain(&context, device), "retain");
-	need(cuCtxSetCurrent(context), "current");
+	must(cuDevicePrimaryCtxRetain(&context, device), "retain");
+	must(cuCtxSetCurrent(context), "current");
 }
 
 static void start(void)
 {
 	if (context)
 		return;
-	need(cuInit(0), "init");
+	must(cuInit(0), "init");
 	use(device);
 }
 
@@ -153,12 +146,12 @@ static CUresult capture_alloc(struct graph *g, CUstream stream, size_t bytes)
 {
 	CUresult rc;
 
-	need(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED),
+	must(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED),
 	     "begin");
 	rc = cuMemAllocAsync(&g->memory, bytes, stream);
 	if (rc == CUDA_SUCCESS)
-		need(cuMemsetD8Async(g->memory, 1, bytes, stream), "set");
-	need(cuStreamEndCapture(stream, &g->graph), "end");
+		must(cuMemsetD8Async(g->memory, 1, bytes, stream), "set");
+	must(cuStreamEndCapture(stream, &g->graph), "end");
 	return rc;
 }
 
@@ -172,7 +165,7 @@ static CUresult add_alloc(struct graph *g, size_t bytes)
 	params.alloc.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
 	params.alloc.poolProps.location.id = device;
 	params.alloc.bytesize = bytes;
-	need(cuGraphCreate(&g->graph, 0), "graph");
+	must(cuGraphCreate(&g->graph, 0), "graph");
 	rc = cuGraphAddNode(&node, g->graph, NULL, NULL, 0, &params);
 	g->memory = params.alloc.dptr;
 	return rc;
@@ -181,8 +174,8 @@ static CUresult add_alloc(struct graph *g, size_t bytes)
 static void end_graph(struct graph *g)
 {
 	if (g->exec)
-		need(cuGraphExecDestroy(g->exec), "exec");
-	need(cuGraphDestroy(g->graph), "graph");
+		must(cuGraphExecDestroy(g->exec), "exec");
+	must(cuGraphDestroy(g->graph), "graph");
 	free(g);
 }
 
@@ -192,13 +185,13 @@ static CUresult take_graph(uint64_t *handle, size_t bytes, bool by_node)
 	CUstream stream;
 	CUresult rc;
 
-	need(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "stream");
+	must(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "stream");
 	rc = by_node ? add_alloc(g, bytes) : capture_alloc(g, stream, bytes);
 	if (rc == CUDA_SUCCESS)
 		rc = cuGraphInstantiate(&g->exec, g->graph, 0);
 	if (rc == CUDA_SUCCESS)
 		rc = cuGraphLaunch(g->exec, stream);
-	need(cuStreamDestroy(stream), "stream");
+	must(cuStreamDestroy(stream), "stream");
 	if (rc != CUDA_SUCCESS)
 		end_graph(g);
 	*handle = (uintptr_t)g;
@@ -220,13 +213,13 @@ static CUgraphExec freeing(CUstream stream)
 	CUdeviceptr p;
 	CUgraph graph;
 
-	need(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED),
+	must(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED),
 	     "begin");
-	need(cuMemAllocAsync(&p, 2 << 20, stream), "alloc");
-	need(cuMemFreeAsync(p, stream), "free");
-	need(cuStreamEndCapture(stream, &graph), "end");
-	need(cuGraphInstantiate(&exec, graph, 0), "instantiate");
-	need(cuGraphDestroy(graph), "graph");
+	must(cuMemAllocAsync(&p, 2 << 20, stream), "alloc");
+	must(cuMemFreeAsync(p, stream), "free");
+	must(cuStreamEndCapture(stream, &graph), "end");
+	must(cuGraphInstantiate(&exec, graph, 0), "instantiate");
+	must(cuGraphDestroy(graph), "graph");
 	return exec;
 }
 
@@ -237,22 +230,22 @@ static void launch_into_new_streams(int times)
 	CUstream stream;
 	int n = 0;
 
-	need(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "stream");
+	must(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "stream");
 	one = freeing(stream);
 	other = freeing(stream);
 	for (int i = 0; i < times; i++) {
-		need(cuGraphLaunch(other, stream), "launch");
-		need(cuGraphLaunch(one, stream), "launch");
-		need(take_own(&more, 2 << 20), "more");
-		need(cuStreamSynchronize(stream), "synchronize");
-		need(cuStreamDestroy(stream), "stream");
-		need(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "stream");
+		must(cuGraphLaunch(other, stream), "launch");
+		must(cuGraphLaunch(one, stream), "launch");
+		must(take_own(&more, 2 << 20), "more");
+		must(cuStreamSynchronize(stream), "synchronize");
+		must(cuStreamDestroy(stream), "stream");
+		must(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "stream");
 		n += cuGraphLaunch(one, stream) == CUDA_SUCCESS;
-		need(cuMemRelease(more), "more");
+		must(cuMemRelease(more), "more");
 	}
-	need(cuGraphExecDestroy(one), "exec");
-	need(cuGraphExecDestroy(other), "exec");
-	need(cuStreamDestroy(stream), "stream");
+	must(cuGraphExecDestroy(one), "exec");
+	must(cuGraphExecDestroy(other), "exec");
+	must(cuStreamDestroy(stream), "stream");
 	printf("streams: %d\n", n);
 }
 
@@ -266,25 +259,25 @@ static void launch(int times)
 	CUgraph graph;
 	int n = 0;
 
-	need(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "stream");
-	need(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED),
+	must(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "stream");
+	must(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED),
 	     "begin");
 	for (int i = 0; i <= times; i++) {
-		need(cuMemAllocAsync(&p[!i], 2 << 20, stream), "alloc");
+		must(cuMemAllocAsync(&p[!i], 2 << 20, stream), "alloc");
 		if (i)
-			need(cuMemFreeAsync(p[0], stream), "free");
+			must(cuMemFreeAsync(p[0], stream), "free");
 	}
-	need(cuMemFreeAsync(p[1], stream), "free");
-	need(cuStreamEndCapture(stream, &graph), "end");
-	need(cuGraphInstantiate(&exec, graph, 0), "instantiate");
+	must(cuMemFreeAsync(p[1], stream), "free");
+	must(cuStreamEndCapture(stream, &graph), "end");
+	must(cuGraphInstantiate(&exec, graph, 0), "instantiate");
 	while (n < times && rc == CUDA_SUCCESS) {
 		rc = cuGraphLaunch(exec, stream);
 		n += rc == CUDA_SUCCESS;
 	}
-	need(cuGraphExecDestroy(exec), "exec");
-	need(cuGraphDestroy(graph), "graph");
-	need(cuStreamSynchronize(stream), "synchronize");
-	need(cuStreamDestroy(stream), "stream");
+	must(cuGraphExecDestroy(exec), "exec");
+	must(cuGraphDestroy(graph), "graph");
+	must(cuStreamSynchronize(stream), "synchronize");
+	must(cuStreamDestroy(stream), "stream");
 	printf("launch: %d of %d, %d\n", n, times, (int)rc);
 }
 
@@ -345,7 +338,7 @@ static void need_pool(void)
 	};
 
 	if (!own_pool)
-		need(cuMemPoolCreate(&own_pool, &props), "pool");
+		must(cuMemPoolCreate(&own_pool, &props), "pool");
 }
 
 static int find_kind(const char *name, size_t length)
@@ -392,7 +385,7 @@ static void *work(void *arg)
 {
 	struct job *job = arg;
 
-	need(cuCtxSetCurrent(context), "current");
+	must(cuCtxSetCurrent(context), "current");
 	pthread_barrier_wait(&gate);
 	job->n = fill(job->kind, job->bytes, 0, &job->rc);
 	return NULL;
@@ -404,8 +397,8 @@ static CUstream captured, busy;
 
 static void begin_capture(CUstream *stream)
 {
-	need(cuStreamCreate(stream, CU_STREAM_NON_BLOCKING), "stream");
-	need(cuStreamBeginCapture(*stream, CU_STREAM_CAPTURE_MODE_RELAXED),
+	must(cuStreamCreate(stream, CU_STREAM_NON_BLOCKING), "stream");
+	must(cuStreamBeginCapture(*stream, CU_STREAM_CAPTURE_MODE_RELAXED),
 	     "begin");
 }
 
@@ -413,9 +406,9 @@ static void end_capture(CUstream stream)
 {
 	CUgraph graph;
 
-	need(cuStreamEndCapture(stream, &graph), "end");
-	need(cuGraphDestroy(graph), "graph");
-	need(cuStreamDestroy(stream), "stream");
+	must(cuStreamEndCapture(stream, &graph), "end");
+	must(cuGraphDestroy(graph), "graph");
+	must(cuStreamDestroy(stream), "stream");
 }
 
 static void spin(unsigned us)
@@ -425,10 +418,10 @@ static void spin(unsigned us)
 	CUfunction function;
 	CUmodule module;
 
-	need(cuStreamCreate(&busy, CU_STREAM_NON_BLOCKING), "stream");
-	need(cuModuleLoadData(&module, image), "module");
-	need(cuModuleGetFunction(&function, module, "spin"), "function");
-	need(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, busy, args, NULL),
+	must(cuStreamCreate(&busy, CU_STREAM_NON_BLOCKING), "stream");
+	must(cuModuleLoadData(&module, image), "module");
+	must(cuModuleGetFunction(&function, module, "spin"), "function");
+	must(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, busy, args, NULL),
 	     "launch");
 }
 
@@ -441,7 +434,7 @@ static void *capture_often(void *arg)
 	CUresult rc;
 	int n;
 
-	need(cuCtxSetCurrent(context), "current");
+	must(cuCtxSetCurrent(context), "current");
 	pthread_barrier_wait(&gate);
 	for (int i = 0; i < 20; i++) {
 		begin_capture(&stream);
@@ -451,7 +444,7 @@ static void *capture_often(void *arg)
 				break;
 		}
 		while (n--)
-			need(cuMemFree(p[n]), "free");
+			must(cuMemFree(p[n]), "free");
 		end_capture(stream);
 		job->n++;
 	}
@@ -527,7 +520,7 @@ static void tell_total(void)
 	size_t total = 0;
 	CUresult rc;
 
-	need(cuInit(0), "init");
+	must(cuInit(0), "init");
 	rc = cuDeviceTotalMem(&total, device);
 	printf("total: %d %zu\n", (int)rc, total >> 20);
 }
@@ -599,10 +592,10 @@ static CUresult call(const char *name)
 		return cuEventCreate(&event, 0);
 	if (!strcmp(name, "cuDevicePrimaryCtxRetain"))
 		return cuDevicePrimaryCtxRetain(&made, device);
-	need(cuModuleLoadData(&module, image), "module");
+	must(cuModuleLoadData(&module, image), "module");
 	if (!strcmp(name, "cuModuleGetFunction"))
 		return cuModuleGetFunction(&function, module, "spin");
-	need(cuModuleGetFunction(&function, module, "spin"), "function");
+	must(cuModuleGetFunction(&function, module, "spin"), "function");
 	if (!strcmp(name, "cuLaunchKernel"))
 		return cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, args,
 				      NULL);
@@ -639,12 +632,12 @@ static void map_and_release(size_t bytes)
 	CUmemGenericAllocationHandle handle;
 	CUdeviceptr va;
 
-	need(cuMemAddressReserve(&va, bytes, 0, 0, 0), "reserve");
-	need(take_own(&handle, bytes), "create");
-	need(cuMemMap(va, bytes, 0, handle, 0), "map");
-	need(cuMemRelease(handle), "release");
+	must(cuMemAddressReserve(&va, bytes, 0, 0, 0), "reserve");
+	must(take_own(&handle, bytes), "create");
+	must(cuMemMap(va, bytes, 0, handle, 0), "map");
+	must(cuMemRelease(handle), "release");
 	printf("mapped: %d\n", (int)take_own(&handle, 2 << 20));
-	need(cuMemUnmap(va, bytes), "unmap");
+	must(cuMemUnmap(va, bytes), "unmap");
 	printf("unmapped: %d\n", (int)take_own(&handle, bytes));
 }
 
@@ -673,13 +666,13 @@ static bool other_step(const char *step, const char *value)
 	else if (!strcmp(step, "device"))
 		use(atoi(value));
 	else if (!strcmp(step, "create"))
-		need(cuCtxCreate(&made, NULL, 0, device), "create");
+		must(cuCtxCreate(&made, NULL, 0, device), "create");
 	else if (!strcmp(step, "destroy"))
-		need(cuCtxGetCurrent(&made) ?: cuCtxDestroy(made), "destroy");
+		must(cuCtxGetCurrent(&made) ?: cuCtxDestroy(made), "destroy");
 	else if (!strcmp(step, "reset"))
-		need(cuDevicePrimaryCtxReset(device), "reset");
+		must(cuDevicePrimaryCtxReset(device), "reset");
 	else if (!strcmp(step, "sync"))
-		need(cuCtxSynchronize(), "sync");
+		must(cuCtxSynchronize(), "sync");
 	else if (!strcmp(step, "fail"))
 		fail_next(value);
 	else if (!strcmp(step, "call"))
@@ -693,9 +686,9 @@ static bool other_step(const char *step, const char *value)
 	else if (!strcmp(step, "streams"))
 		launch_into_new_streams(atoi(value));
 	else if (!strcmp(step, "trim"))
-		need(cuDeviceGraphMemTrim(device), "trim");
+		must(cuDeviceGraphMemTrim(device), "trim");
 	else if (!strcmp(step, "unpool"))
-		need(cuMemPoolDestroy(own_pool), "pool's end");
+		must(cuMemPoolDestroy(own_pool), "pool's end");
 	else if (!strcmp(step, "map"))
 		map_and_release((size_t)atoi(value) << 20);
 	else if (!strcmp(step, "begin"))

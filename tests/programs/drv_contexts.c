@@ -8,6 +8,8 @@
 
 #include <cuda.h>
 
+#include "tests/support/must.h"
+
 #define MIB (1u << 20)
 
 static void tell(const char *what, CUresult rc)
@@ -15,22 +17,14 @@ static void tell(const char *what, CUresult rc)
 	printf("%s: %d\n", what, (int)rc);
 }
 
-static void must(CUresult rc)
-{
-	if (rc == CUDA_SUCCESS)
-		return;
-	printf("setup failed: %d\n", (int)rc);
-	exit(1);
-}
-
 static CUcontext create(CUdevice device)
 {
 	CUcontext context;
 
 #if CUDA_VERSION >= 13000
-	must(cuCtxCreate(&context, NULL, 0, device));
+	MUST(cuCtxCreate(&context, NULL, 0, device));
 #else
-	must(cuCtxCreate(&context, 0, device));
+	MUST(cuCtxCreate(&context, 0, device));
 #endif
 	return context;
 }
@@ -49,7 +43,7 @@ static void contents(CUdeviceptr p, unsigned char value)
 	unsigned char host[64];
 	int same = 0;
 
-	must(cuMemcpyDtoH(host, p, sizeof(host)));
+	MUST(cuMemcpyDtoH(host, p, sizeof(host)));
 	for (size_t i = 0; i < sizeof(host); i++)
 		same += host[i] == value;
 	printf("contents: %d of 64\n", same);
@@ -61,22 +55,22 @@ static void two_contexts(CUdevice device)
 	CUdeviceptr p, q, r;
 
 	a = create(device);
-	must(cuMemAlloc(&p, MIB));
-	must(cuMemsetD8(p, 1, MIB));
+	MUST(cuMemAlloc(&p, MIB));
+	MUST(cuMemsetD8(p, 1, MIB));
 	b = create(device);
-	must(cuMemAlloc(&q, MIB));
-	must(cuMemsetD8(q, 2, MIB));
+	MUST(cuMemAlloc(&q, MIB));
+	MUST(cuMemsetD8(q, 2, MIB));
 	printf("apart: %d\n", p + MIB <= q || q + MIB <= p);
 	contents(p, 1);
 	contents(q, 2);
 	tell("free the other context's", cuMemFree(p));
-	must(cuCtxGetCurrent(&current));
+	MUST(cuCtxGetCurrent(&current));
 	printf("current context kept: %d\n", current == b);
 	tell("again", cuMemFree(p));
-	must(cuCtxSetCurrent(a));
-	must(cuMemAlloc(&r, 20 * MIB));
+	MUST(cuCtxSetCurrent(a));
+	MUST(cuMemAlloc(&r, 20 * MIB));
 	tell("destroy the context under live memory", cuCtxDestroy(a));
-	must(cuCtxSetCurrent(b));
+	MUST(cuCtxSetCurrent(b));
 	tell("its memory afterwards", cuMemFree(r));
 	contents(q, 2);
 	tell("free", cuMemFree(q));
@@ -105,15 +99,15 @@ static void primary_twice(CUdevice device)
 	CUcontext one, two;
 	CUdeviceptr p;
 
-	must(cuDevicePrimaryCtxRetain(&one, device));
-	must(cuDevicePrimaryCtxRetain(&two, device));
-	must(cuCtxSetCurrent(one));
-	must(cuMemAlloc(&p, MIB));
+	MUST(cuDevicePrimaryCtxRetain(&one, device));
+	MUST(cuDevicePrimaryCtxRetain(&two, device));
+	MUST(cuCtxSetCurrent(one));
+	MUST(cuMemAlloc(&p, MIB));
 	tell("release once", cuDevicePrimaryCtxRelease(device));
 	tell("memory is still there", cuMemsetD8(p, 1, MIB));
 	tell("release twice", cuDevicePrimaryCtxRelease(device));
-	must(cuDevicePrimaryCtxRetain(&one, device));
-	must(cuCtxSetCurrent(one));
+	MUST(cuDevicePrimaryCtxRetain(&one, device));
+	MUST(cuCtxSetCurrent(one));
 	tell("memory from before", cuMemFree(p));
 	tell("new memory", cuMemAlloc(&p, MIB));
 	tell("freed", cuMemFree(p));
@@ -124,15 +118,15 @@ static void two_devices(void)
 	CUcontext zero, one;
 	CUdeviceptr p, q;
 
-	must(cuDevicePrimaryCtxRetain(&zero, 0));
-	must(cuDevicePrimaryCtxRetain(&one, 1));
-	must(cuCtxSetCurrent(zero));
-	must(cuMemAlloc(&p, MIB));
-	must(cuCtxPushCurrent(one));
-	must(cuMemAlloc(&q, MIB));
+	MUST(cuDevicePrimaryCtxRetain(&zero, 0));
+	MUST(cuDevicePrimaryCtxRetain(&one, 1));
+	MUST(cuCtxSetCurrent(zero));
+	MUST(cuMemAlloc(&p, MIB));
+	MUST(cuCtxPushCurrent(one));
+	MUST(cuMemAlloc(&q, MIB));
 	printf("devices %d %d\n", device_of(p), device_of(q));
 	tell("free the other device's", cuMemFree(p));
-	must(cuCtxPopCurrent(NULL));
+	MUST(cuCtxPopCurrent(NULL));
 	tell("and the other way", cuMemFree(q));
 	tell("again", cuMemFree(q));
 }
@@ -145,7 +139,7 @@ int main(void)
 	setenv("GPUPOOL_SIM", "devices:2", 0);
 	if (cuInit(0) != CUDA_SUCCESS)
 		return 77;
-	must(cuDeviceGetCount(&count));
+	MUST(cuDeviceGetCount(&count));
 	two_contexts(0);
 	many_contexts(0);
 	primary_twice(0);

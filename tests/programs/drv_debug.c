@@ -37,6 +37,7 @@
 #include <cuda.h>
 
 #include "shim/gpupool.h"
+#include "tests/support/must.h"
 
 #define MAX_BLOCKS 256
 
@@ -46,23 +47,15 @@ static CUcontext context;
 static CUstream other;
 static CUmodule module;
 
-static void need(CUresult rc, const char *what)
-{
-	if (rc == CUDA_SUCCESS)
-		return;
-	printf("%s: %d\n", what, (int)rc);
-	exit(1);
-}
-
 static void use(void)
 {
 	static char image[] = "any image will do";
 
-	need(cuDevicePrimaryCtxRetain(&context, 0), "retain");
-	need(cuCtxSetCurrent(context), "current");
-	need(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING), "stream");
-	need(cuModuleLoadData(&module, image), "module");
-	need(cuMemHostAlloc((void **)&scratch, 64, 0), "scratch");
+	must(cuDevicePrimaryCtxRetain(&context, 0), "retain");
+	must(cuCtxSetCurrent(context), "current");
+	must(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING), "stream");
+	must(cuModuleLoadData(&module, image), "module");
+	must(cuMemHostAlloc((void **)&scratch, 64, 0), "scratch");
 }
 
 static long long number(const char *text, char **end)
@@ -90,7 +83,7 @@ static CUresult launch(const char *name, void **args, CUstream stream)
 {
 	CUfunction function;
 
-	need(cuModuleGetFunction(&function, module, name), name);
+	must(cuModuleGetFunction(&function, module, name), name);
 	return cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, args,
 			      NULL);
 }
@@ -102,9 +95,9 @@ static void fill(const long long n[4], CUstream stream)
 	uint32_t value = (uint32_t)n[3];
 	void *args[] = {&at, &value, &words};
 
-	need(launch("fill32", args, stream), "fill32");
+	must(launch("fill32", args, stream), "fill32");
 	if (!stream)
-		need(cuStreamSynchronize(NULL), "sync");
+		must(cuStreamSynchronize(NULL), "sync");
 }
 
 static void peek(const long long n[4])
@@ -113,8 +106,8 @@ static void peek(const long long n[4])
 	uint64_t words = 1;
 	void *args[] = {&scratch, &at, &words};
 
-	need(launch("copy32", args, NULL), "copy32");
-	need(cuStreamSynchronize(NULL), "sync");
+	must(launch("copy32", args, NULL), "copy32");
+	must(cuStreamSynchronize(NULL), "sync");
 	printf("peek: %08x\n", *(const uint32_t *)(uintptr_t)scratch);
 }
 
@@ -136,7 +129,7 @@ static void capture(CUstreamCaptureMode mode)
 	CUdeviceptr p = 0;
 	CUgraph graph;
 
-	need(cuStreamBeginCapture(other, mode), "begin");
+	must(cuStreamBeginCapture(other, mode), "begin");
 	printf("free: %d\n", (int)cuMemFree(blocks[num_blocks - 1]));
 	printf("alloc: %d\n", (int)cuMemAlloc(&p, 4096));
 	printf("end: %d\n", (int)cuStreamEndCapture(other, &graph));
@@ -164,7 +157,7 @@ static void spin(unsigned us, CUstream stream)
 {
 	void *args[] = {&us};
 
-	need(launch("spin", args, stream), "spin");
+	must(launch("spin", args, stream), "spin");
 }
 
 static void take(size_t bytes, size_t pitch_of)
@@ -218,11 +211,11 @@ static int of_library(const char *step, const char *value)
 	uint64_t freed = 0;
 
 	if (!strcmp(step, "mark"))
-		need((CUresult)-gpupool_mark(value), "mark");
+		must((CUresult)-gpupool_mark(value), "mark");
 	else if (!strcmp(step, "peaks"))
-		need((CUresult)-gpupool_reset_peak(0), "peaks");
+		must((CUresult)-gpupool_reset_peak(0), "peaks");
 	else if (!strcmp(step, "trim"))
-		need((CUresult)-gpupool_trim(0, &freed), "trim");
+		must((CUresult)-gpupool_trim(0, &freed), "trim");
 	else
 		return 0;
 	if (!strcmp(step, "trim"))
@@ -233,9 +226,9 @@ static int of_library(const char *step, const char *value)
 static void create(void)
 {
 #if CUDA_VERSION >= 13000
-	need(cuCtxCreate(&context, NULL, 0, 0), "create");
+	must(cuCtxCreate(&context, NULL, 0, 0), "create");
 #else
-	need(cuCtxCreate(&context, 0, 0), "create");
+	must(cuCtxCreate(&context, 0, 0), "create");
 #endif
 }
 
@@ -270,7 +263,7 @@ static void step(const char *word)
 				? CU_STREAM_CAPTURE_MODE_RELAXED
 				: CU_STREAM_CAPTURE_MODE_GLOBAL);
 	else if (!strcmp(name, "current"))
-		need(cuCtxSetCurrent(n[0] ? context : NULL), "current");
+		must(cuCtxSetCurrent(n[0] ? context : NULL), "current");
 	else if (!strcmp(name, "create"))
 		create();
 	else if (!strcmp(name, "destroy"))

@@ -13,6 +13,7 @@
 #include <cuda.h>
 
 #include "shim/gpupool.h"
+#include "tests/support/must.h"
 
 #define BYTES ((ssize_t)3 << 20)
 #define WORDS ((size_t)BYTES / 4)
@@ -23,16 +24,6 @@ extern CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags,
 
 static CUcontext contexts[2];
 static CUfunction fill32, copy32;
-
-static void must(CUresult rc, const char *what)
-{
-	if (rc) {
-		printf("%s: %d\n", what, (int)rc);
-		exit(1);
-	}
-}
-
-#define MUST(call) must(call, #call)
 
 static CUdeviceptr take(ssize_t bytes, int device, CUstream stream)
 {

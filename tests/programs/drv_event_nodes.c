@@ -13,6 +13,8 @@
 
 #include <cuda.h>
 
+#include "tests/support/must.h"
+
 #define WORDS ((size_t)1 << 18)
 #define BYTES (WORDS * 4)
 
@@ -20,21 +22,11 @@ static CUfunction fill32, await32;
 static CUstream slow, fast;
 static CUevent event;
 
-static void need(CUresult rc, const char *what)
-{
-	if (rc == CUDA_SUCCESS)
-		return;
-	printf("%s: %d\n", what, (int)rc);
-	exit(1);
-}
-
-#define NEED(call) need(call, #call)
-
 static CUgraphExec of(CUgraph graph)
 {
 	CUgraphExec exec;
 
-	NEED(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
 	return exec;
 }
 
@@ -43,8 +35,8 @@ static CUgraphExec by_node(void)
 	CUgraphNode node;
 	CUgraph graph;
 
-	NEED(cuGraphCreate(&graph, 0));
-	NEED(cuGraphAddEventRecordNode(&node, graph, NULL, 0, event));
+	MUST(cuGraphCreate(&graph, 0));
+	MUST(cuGraphAddEventRecordNode(&node, graph, NULL, 0, event));
 	return of(graph);
 }
 
@@ -52,15 +44,15 @@ static CUgraphExec captured(void)
 {
 	CUgraph graph;
 
-	NEED(cuStreamBeginCapture(fast, CU_STREAM_CAPTURE_MODE_RELAXED));
-	NEED(cuEventRecordWithFlags(event, fast, CU_EVENT_RECORD_EXTERNAL));
-	NEED(cuStreamEndCapture(fast, &graph));
+	MUST(cuStreamBeginCapture(fast, CU_STREAM_CAPTURE_MODE_RELAXED));
+	MUST(cuEventRecordWithFlags(event, fast, CU_EVENT_RECORD_EXTERNAL));
+	MUST(cuStreamEndCapture(fast, &graph));
 	return of(graph);
 }
 
 static void launch(CUfunction f, CUstream stream, void **args)
 {
-	NEED(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, stream, args, NULL));
+	MUST(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, stream, args, NULL));
 }
 
 static void fill(CUdeviceptr at, unsigned value, CUstream stream)
@@ -75,7 +67,7 @@ static unsigned first(CUdeviceptr at)
 {
 	unsigned word = 0;
 
-	NEED(cuMemcpyDtoH(&word, at, sizeof(word)));
+	MUST(cuMemcpyDtoH(&word, at, sizeof(word)));
 	return word;
 }
 
@@ -87,20 +79,20 @@ static void waits(const char *what, CUgraphExec exec, unsigned *go)
 	void *args[] = {&word, &one};
 
 	*(volatile unsigned *)go = 0;
-	NEED(cuMemAlloc(&at, BYTES));
+	MUST(cuMemAlloc(&at, BYTES));
 	launch(await32, slow, args);
 	fill(at, 7, slow);
-	NEED(cuEventRecord(event, slow));
-	NEED(cuGraphLaunch(exec, fast));
-	NEED(cuEventSynchronize(event));
-	NEED(cuMemFree(at));
-	NEED(cuMemAlloc(&again, BYTES));
+	MUST(cuEventRecord(event, slow));
+	MUST(cuGraphLaunch(exec, fast));
+	MUST(cuEventSynchronize(event));
+	MUST(cuMemFree(at));
+	MUST(cuMemAlloc(&again, BYTES));
 	fill(again, 9, fast);
 	printf("%s: the same memory: %d, ", what, again == at);
 	*(volatile unsigned *)go = 1;
-	NEED(cuCtxSynchronize());
+	MUST(cuCtxSynchronize());
 	printf("read %u\n", first(again));
-	NEED(cuMemFree(again));
+	MUST(cuMemFree(again));
 }
 
 int main(int argc, char **argv)
@@ -113,22 +105,22 @@ int main(int argc, char **argv)
 	(void)argv;
 	if (argc < 2 || cuInit(0))
 		return 77; /* test_order.py runs it */
-	NEED(cuDevicePrimaryCtxRetain(&context, 0));
-	NEED(cuCtxSetCurrent(context));
-	NEED(cuModuleLoadData(&module, "any image will do"));
-	NEED(cuModuleGetFunction(&fill32, module, "fill32"));
-	NEED(cuModuleGetFunction(&await32, module, "await32"));
-	NEED(cuStreamCreate(&slow, CU_STREAM_NON_BLOCKING));
-	NEED(cuStreamCreate(&fast, CU_STREAM_NON_BLOCKING));
-	NEED(cuMemAllocHost(&go, 4096));
+	MUST(cuDevicePrimaryCtxRetain(&context, 0));
+	MUST(cuCtxSetCurrent(context));
+	MUST(cuModuleLoadData(&module, "any image will do"));
+	MUST(cuModuleGetFunction(&fill32, module, "fill32"));
+	MUST(cuModuleGetFunction(&await32, module, "await32"));
+	MUST(cuStreamCreate(&slow, CU_STREAM_NON_BLOCKING));
+	MUST(cuStreamCreate(&fast, CU_STREAM_NON_BLOCKING));
+	MUST(cuMemAllocHost(&go, 4096));
 
-	NEED(cuEventCreate(&event, 0));
+	MUST(cuEventCreate(&event, 0));
 	node = by_node();
 	waits("a node", node, go);
-	NEED(cuGraphExecDestroy(node));
-	NEED(cuEventDestroy(event));
+	MUST(cuGraphExecDestroy(node));
+	MUST(cuEventDestroy(event));
 
-	NEED(cuEventCreate(&event, 0));
+	MUST(cuEventCreate(&event, 0));
 	capture = captured();
 	waits("a captured record", capture, go);
 	return 0;

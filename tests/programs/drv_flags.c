@@ -16,6 +16,8 @@
 
 #include <cuda.h>
 
+#include "tests/support/must.h"
+
 #define LIMIT_MS 60000
 #define STREAMS  4
 #define KIB      ((size_t)1 << 10)
@@ -59,16 +61,6 @@ static uint32_t *flag; /* one a stream; pinned, so not of any pool */
 static long began_ms;  /* atomic; 0: nothing waits for a flag */
 static int late;       /* atomic: the host had to help */
 static int stood_still;
-
-static void must(CUresult rc, const char *what)
-{
-	if (rc == CUDA_SUCCESS)
-		return;
-	printf("%s: %d\n", what, (int)rc);
-	exit(1);
-}
-
-#define MUST(call) must((call), #call)
 
 static long now_ms(void)
 {

@@ -8,19 +8,13 @@
 
 #include <cuda.h>
 
+#include "tests/support/must.h"
+
 #define MIB (1ull << 20)
 
 static void tell(const char *what, CUresult rc)
 {
 	printf("%s: %d\n", what, (int)rc);
-}
-
-static void must(CUresult rc)
-{
-	if (rc == CUDA_SUCCESS)
-		return;
-	printf("setup failed: %d\n", (int)rc);
-	exit(1);
 }
 
 static void zero_and_null(void)
@@ -45,8 +39,8 @@ static void wrong_places(uint64_t bytes)
 	CUdeviceptr p, q;
 
 	printf("-- %llu bytes\n", (unsigned long long)bytes);
-	must(cuMemAlloc(&p, bytes));
-	must(cuMemAlloc(&q, bytes));
+	MUST(cuMemAlloc(&p, bytes));
+	MUST(cuMemAlloc(&q, bytes));
 	tell("interior + 1", cuMemFree(p + 1));
 	tell("interior + 512", cuMemFree(p + 512));
 	tell("last byte", cuMemFree(p + bytes - 1));
@@ -85,22 +79,22 @@ static void foreign(CUstream stream)
 	int local;
 
 	tell("stack address", cuMemFree((CUdeviceptr)(uintptr_t)&local));
-	must(cuMemAllocHost(&host, 4096));
+	MUST(cuMemAllocHost(&host, 4096));
 	tell("pinned memory", cuMemFree((CUdeviceptr)(uintptr_t)host));
 	tell("pinned memory, rightly", cuMemFreeHost(host));
-	must(cuMemAllocManaged(&p, MIB, CU_MEM_ATTACH_GLOBAL));
+	MUST(cuMemAllocManaged(&p, MIB, CU_MEM_ATTACH_GLOBAL));
 	tell("managed", cuMemFree(p));
 	tell("managed again", cuMemFree(p));
-	must(cuMemAllocAsync(&p, MIB, stream));
-	must(cuStreamSynchronize(stream));
+	MUST(cuMemAllocAsync(&p, MIB, stream));
+	MUST(cuStreamSynchronize(stream));
 	tell("async memory by cuMemFree", cuMemFree(p));
 	tell("async memory again", cuMemFree(p));
-	must(cuMemAlloc(&pool_block, 3 * MIB));
+	MUST(cuMemAlloc(&pool_block, 3 * MIB));
 	tell("our memory by cuMemFreeAsync",
 	     cuMemFreeAsync(pool_block, stream));
-	must(cuStreamSynchronize(stream));
+	MUST(cuStreamSynchronize(stream));
 	tell("our memory again", cuMemFree(pool_block));
-	must(cuMemAlloc(&pool_block, 3 * MIB));
+	MUST(cuMemAlloc(&pool_block, 3 * MIB));
 	tell("interior by cuMemFreeAsync",
 	     cuMemFreeAsync(pool_block + 4096, stream));
 	tell("still live", cuMemsetD8(pool_block, 1, 3 * MIB));
@@ -112,7 +106,7 @@ static void *without_context(void *arg)
 	CUdeviceptr p = 0;
 	CUcontext context;
 
-	must(cuCtxGetCurrent(&context));
+	MUST(cuCtxGetCurrent(&context));
 	printf("thread has a context: %d\n", context != NULL);
 	tell("alloc without a context", cuMemAlloc(&p, 4096));
 	tell("free without a context", cuMemFree(*(CUdeviceptr *)arg));
@@ -124,7 +118,7 @@ static void other_thread(void)
 	CUdeviceptr p;
 	pthread_t thread;
 
-	must(cuMemAlloc(&p, MIB));
+	MUST(cuMemAlloc(&p, MIB));
 	pthread_create(&thread, NULL, without_context, &p);
 	pthread_join(thread, NULL);
 	tell("back in the first thread", cuMemFree(p));
@@ -135,14 +129,14 @@ static void address_range(uint64_t bytes)
 	CUdeviceptr p, base = 0;
 	size_t size = 0;
 
-	must(cuMemAlloc(&p, bytes));
+	MUST(cuMemAlloc(&p, bytes));
 	tell("range of the start", cuMemGetAddressRange(&base, &size, p));
 	printf("base %d, size %zu\n", base == p, size);
 	tell("range of the inside",
 	     cuMemGetAddressRange(&base, &size, p + bytes / 2));
 	printf("base %d, size %zu\n", base == p, size);
 	tell("only the size", cuMemGetAddressRange(NULL, &size, p));
-	must(cuMemFree(p));
+	MUST(cuMemFree(p));
 	tell("range of freed memory", cuMemGetAddressRange(&base, &size, p));
 }
 
@@ -159,10 +153,10 @@ int main(void)
 		return 77;
 	tell("before a context, alloc", cuMemAlloc(&p, 4096));
 	tell("before a context, alloc 0", cuMemAlloc(&p, 0));
-	must(cuDeviceGet(&device, 0));
-	must(cuDevicePrimaryCtxRetain(&context, device));
-	must(cuCtxSetCurrent(context));
-	must(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	MUST(cuDeviceGet(&device, 0));
+	MUST(cuDevicePrimaryCtxRetain(&context, device));
+	MUST(cuCtxSetCurrent(context));
+	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 
 	zero_and_null();
 	wrong_places(4096);
@@ -174,12 +168,12 @@ int main(void)
 	address_range(4096);
 	address_range(64 * MIB);
 
-	must(cuMemAlloc(&p, MIB));
-	must(cuStreamDestroy(stream));
-	must(cuCtxSetCurrent(NULL));
-	must(cuDevicePrimaryCtxReset(device));
-	must(cuDevicePrimaryCtxRetain(&context, device));
-	must(cuCtxSetCurrent(context));
+	MUST(cuMemAlloc(&p, MIB));
+	MUST(cuStreamDestroy(stream));
+	MUST(cuCtxSetCurrent(NULL));
+	MUST(cuDevicePrimaryCtxReset(device));
+	MUST(cuDevicePrimaryCtxRetain(&context, device));
+	MUST(cuCtxSetCurrent(context));
 	tell("free from before the reset", cuMemFree(p));
 	tell("alloc after the reset", cuMemAlloc(&p, MIB));
 	tell("set after the reset", cuMemsetD8(p, 1, MIB));

@@ -22,6 +22,8 @@
 
 #include <cuda.h>
 
+#include "tests/support/must.h"
+
 #if CUDA_VERSION >= 12050
 #define BYTES   ((size_t)3 << 20)
 #define WORDS   (BYTES / 4)
@@ -33,16 +35,6 @@ static CUcontext primary, context;
 static CUgreenCtx green;
 static CUstream stream, other;
 static CUfunction spin;
-
-static void must(CUresult rc, const char *what)
-{
-	if (rc == CUDA_SUCCESS)
-		return;
-	printf("%s: %d\n", what, (int)rc);
-	exit(1);
-}
-
-#define MUST(call) must(call, #call)
 
 static long calls(const char *function)
 {

@@ -17,6 +17,8 @@
 
 #include <cuda.h>
 
+#include "tests/support/must.h"
+
 #define MIB     ((size_t)1 << 20)
 #define LIMIT_S 120
 
@@ -28,16 +30,6 @@ static CUcontext context;
 static CUfunction fill32;
 static CUmemoryPool own_pool;
 
-static void need(CUresult rc, const char *what)
-{
-	if (rc == CUDA_SUCCESS)
-		return;
-	printf("%s: %d\n", what, (int)rc);
-	exit(1);
-}
-
-#define NEED(call) need(call, #call)
-
 /* ---- all of the calls ------------------------------------------------------------ */
 
 static void plain(CUstream stream)
@@ -48,27 +40,27 @@ static void plain(CUstream stream)
 	unsigned value = 7;
 	void *args[] = {&small, &value, &words};
 
-	NEED(cuMemAlloc(&small, 1000));
-	NEED(cuMemAlloc(&large, 30 * MIB));
-	NEED(cuLaunchKernel(fill32, 1, 1, 1, 1, 1, 1, 0, stream, args, NULL));
-	NEED(cuMemGetInfo(&free_bytes, &total));
-	NEED(cuMemGetAddressRange(&base, &bytes, large));
+	MUST(cuMemAlloc(&small, 1000));
+	MUST(cuMemAlloc(&large, 30 * MIB));
+	MUST(cuLaunchKernel(fill32, 1, 1, 1, 1, 1, 1, 0, stream, args, NULL));
+	MUST(cuMemGetInfo(&free_bytes, &total));
+	MUST(cuMemGetAddressRange(&base, &bytes, large));
 	cuIpcGetMemHandle(&handle, large); /* the plain simulator has none */
-	NEED(cuMemFree(large));
-	NEED(cuMemAlloc(&more, 70 * MIB));
-	NEED(cuMemFreeAsync(more, stream));
-	NEED(cuMemFree(small));
+	MUST(cuMemFree(large));
+	MUST(cuMemAlloc(&more, 70 * MIB));
+	MUST(cuMemFreeAsync(more, stream));
+	MUST(cuMemFree(small));
 }
 
 static void asynchronous(CUstream stream)
 {
 	CUdeviceptr a, b;
 
-	NEED(cuMemAllocAsync(&a, 3 * MIB, stream));
-	NEED(cuMemAllocFromPoolAsync(&b, 3 * MIB, own_pool, stream));
-	NEED(cuMemFreeAsync(a, stream));
-	NEED(cuMemFree(b));
-	NEED(cuMemPoolTrimTo(own_pool, 0));
+	MUST(cuMemAllocAsync(&a, 3 * MIB, stream));
+	MUST(cuMemAllocFromPoolAsync(&b, 3 * MIB, own_pool, stream));
+	MUST(cuMemFreeAsync(a, stream));
+	MUST(cuMemFree(b));
+	MUST(cuMemPoolTrimTo(own_pool, 0));
 }
 
 static void others(void)
@@ -84,16 +76,16 @@ static void others(void)
 	CUarray array;
 	void *pinned, *host = aligned_alloc(4096, MIB);
 
-	NEED(cuMemAllocManaged(&managed, MIB, CU_MEM_ATTACH_GLOBAL));
-	NEED(cuMemFree(managed));
-	NEED(cuArray3DCreate(&array, &shape));
-	NEED(cuArrayDestroy(array));
-	NEED(cuMipmappedArrayCreate(&levels, &shape, 1));
-	NEED(cuMipmappedArrayDestroy(levels));
-	NEED(cuMemHostAlloc(&pinned, MIB, 0));
-	NEED(cuMemFreeHost(pinned));
-	NEED(cuMemHostRegister(host, MIB, 0));
-	NEED(cuMemHostUnregister(host));
+	MUST(cuMemAllocManaged(&managed, MIB, CU_MEM_ATTACH_GLOBAL));
+	MUST(cuMemFree(managed));
+	MUST(cuArray3DCreate(&array, &shape));
+	MUST(cuArrayDestroy(array));
+	MUST(cuMipmappedArrayCreate(&levels, &shape, 1));
+	MUST(cuMipmappedArrayDestroy(levels));
+	MUST(cuMemHostAlloc(&pinned, MIB, 0));
+	MUST(cuMemFreeHost(pinned));
+	MUST(cuMemHostRegister(host, MIB, 0));
+	MUST(cuMemHostUnregister(host));
 	free(host);
 }
 
@@ -110,15 +102,15 @@ static void virtual(void)
 	CUmemGenericAllocationHandle handle, again;
 	CUdeviceptr va;
 
-	NEED(cuMemAddressReserve(&va, 2 * MIB, 0, 0, 0));
-	NEED(cuMemCreate(&handle, 2 * MIB, &prop, 0));
-	NEED(cuMemMap(va, 2 * MIB, 0, handle, 0));
-	NEED(cuMemSetAccess(va, 2 * MIB, &access, 1));
-	NEED(cuMemRetainAllocationHandle(&again, (void *)va));
-	NEED(cuMemRelease(again));
-	NEED(cuMemRelease(handle));
-	NEED(cuMemUnmap(va, 2 * MIB));
-	NEED(cuMemAddressFree(va, 2 * MIB));
+	MUST(cuMemAddressReserve(&va, 2 * MIB, 0, 0, 0));
+	MUST(cuMemCreate(&handle, 2 * MIB, &prop, 0));
+	MUST(cuMemMap(va, 2 * MIB, 0, handle, 0));
+	MUST(cuMemSetAccess(va, 2 * MIB, &access, 1));
+	MUST(cuMemRetainAllocationHandle(&again, (void *)va));
+	MUST(cuMemRelease(again));
+	MUST(cuMemRelease(handle));
+	MUST(cuMemUnmap(va, 2 * MIB));
+	MUST(cuMemAddressFree(va, 2 * MIB));
 }
 
 static void all(void)
@@ -127,23 +119,23 @@ static void all(void)
 	CUstream stream;
 	CUevent event;
 
-	NEED(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-	NEED(cuEventCreate(&event, 0));
+	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	MUST(cuEventCreate(&event, 0));
 	plain(stream);
 	asynchronous(stream);
 	others();
 	virtual();
-	NEED(cuEventRecord(event, stream));
-	NEED(cuEventSynchronize(event));
-	NEED(cuEventDestroy(event));
-	NEED(cuStreamDestroy(stream));
-	NEED(cuCtxCreate_v2(&own, 0, 0));
+	MUST(cuEventRecord(event, stream));
+	MUST(cuEventSynchronize(event));
+	MUST(cuEventDestroy(event));
+	MUST(cuStreamDestroy(stream));
+	MUST(cuCtxCreate_v2(&own, 0, 0));
 	plain(NULL);
-	NEED(cuCtxDestroy(own));
-	NEED(cuCtxPushCurrent(context));
-	NEED(cuCtxSynchronize());
-	NEED(cuCtxPopCurrent(&popped));
-	NEED(cuCtxSetCurrent(context));
+	MUST(cuCtxDestroy(own));
+	MUST(cuCtxPushCurrent(context));
+	MUST(cuCtxSynchronize());
+	MUST(cuCtxPopCurrent(&popped));
+	MUST(cuCtxSetCurrent(context));
 }
 
 /* ---- the two threads ----------------------------------------------------------------- */
@@ -181,7 +173,7 @@ static void called(const char *function)
 
 static void *first(void *arg)
 {
-	NEED(cuCtxSetCurrent(context));
+	MUST(cuCtxSetCurrent(context));
 	is_first = true;
 	for (bool stayed = true; stayed; sem_post(&done)) {
 		sem_wait(&started);
@@ -193,7 +185,7 @@ static void *first(void *arg)
 
 static void *second(void *arg)
 {
-	NEED(cuCtxSetCurrent(context));
+	MUST(cuCtxSetCurrent(context));
 	for (;;) {
 		sem_wait(&inside);
 		if (!where[0])
@@ -238,12 +230,12 @@ int main(void)
 
 	if (!on_call)
 		return 77;
-	NEED(cuInit(0));
-	NEED(cuDevicePrimaryCtxRetain(&context, 0));
-	NEED(cuCtxSetCurrent(context));
-	NEED(cuModuleLoadData(&module, "any image will do"));
-	NEED(cuModuleGetFunction(&fill32, module, "fill32"));
-	NEED(cuMemPoolCreate(&own_pool, &props));
+	MUST(cuInit(0));
+	MUST(cuDevicePrimaryCtxRetain(&context, 0));
+	MUST(cuCtxSetCurrent(context));
+	MUST(cuModuleLoadData(&module, "any image will do"));
+	MUST(cuModuleGetFunction(&fill32, module, "fill32"));
+	MUST(cuMemPoolCreate(&own_pool, &props));
 	sem_init(&inside, 0, 0);
 	sem_init(&go_on, 0, 0);
 	sem_init(&started, 0, 0);

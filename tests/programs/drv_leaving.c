@@ -18,18 +18,12 @@
 
 #include <cuda.h>
 
+#include "tests/support/must.h"
+
 #define BYTES ((size_t)20 << 20) /* a segment of their own */
 #define TRIES 1000
 
 static CUcontext leaving;
-
-static void must(CUresult rc)
-{
-	if (rc == CUDA_SUCCESS)
-		return;
-	printf("setup failed: %d\n", (int)rc);
-	exit(1);
-}
 
 static CUresult create(CUcontext *context, CUdevice device)
 {
@@ -43,21 +37,21 @@ static CUresult create(CUcontext *context, CUdevice device)
 static void *destroy(void *arg)
 {
 	(void)arg;
-	must(cuCtxDestroy(leaving));
+	MUST(cuCtxDestroy(leaving));
 	return NULL;
 }
 
 static void *reset(void *arg)
 {
 	(void)arg;
-	must(cuDevicePrimaryCtxReset(1));
+	MUST(cuDevicePrimaryCtxReset(1));
 	return NULL;
 }
 
 static void *release(void *arg)
 {
 	(void)arg;
-	must(cuDevicePrimaryCtxRelease(1));
+	MUST(cuDevicePrimaryCtxRelease(1));
 	return NULL;
 }
 
@@ -67,10 +61,10 @@ static void reserve(CUdeviceptr wanted)
 	CUdeviceptr at;
 
 	for (int i = 0; i < TRIES; i++) {
-		must(cuMemAddressReserve(&at, BYTES, 0, 0, 0));
+		MUST(cuMemAddressReserve(&at, BYTES, 0, 0, 0));
 		if (at == wanted)
 			return;
-		must(cuMemAddressFree(at, BYTES));
+		MUST(cuMemAddressFree(at, BYTES));
 		usleep(1000);
 	}
 	printf("the address does not come back\n");
@@ -88,18 +82,18 @@ static void map_there(void *(*leave)(void *))
 	pthread_t thread;
 	CUdeviceptr p;
 
-	must(cuMemAlloc(&p, BYTES));
-	must(cuDevicePrimaryCtxRetain(&stays, 0));
-	must(cuCtxSetCurrent(stays));
-	must(cuMemCreate(&handle, BYTES, &prop, 0));
+	MUST(cuMemAlloc(&p, BYTES));
+	MUST(cuDevicePrimaryCtxRetain(&stays, 0));
+	MUST(cuCtxSetCurrent(stays));
+	MUST(cuMemCreate(&handle, BYTES, &prop, 0));
 	if (pthread_create(&thread, NULL, leave, NULL))
 		exit(1);
 	reserve(p);
 	printf("map: %d\n", (int)cuMemMap(p, BYTES, 0, handle, 0));
 	printf("unmap: %d\n", (int)cuMemUnmap(p, BYTES));
 	pthread_join(thread, NULL);
-	must(cuMemRelease(handle));
-	must(cuMemAddressFree(p, BYTES));
+	MUST(cuMemRelease(handle));
+	MUST(cuMemAddressFree(p, BYTES));
 }
 
 /* A context of that handle, once the driver has destroyed the one that was. */
@@ -109,11 +103,11 @@ static CUcontext same_handle(bool primary)
 
 	for (int i = 0; i < TRIES; i++) {
 		if (primary)
-			must(cuDevicePrimaryCtxRetain(&context, 1));
+			MUST(cuDevicePrimaryCtxRetain(&context, 1));
 		else
-			must(create(&context, 0));
+			MUST(create(&context, 0));
 		if (!primary)
-			must(cuCtxPopCurrent(&popped));
+			MUST(cuCtxPopCurrent(&popped));
 		if (context == leaving)
 			return context;
 		usleep(1000);
@@ -129,7 +123,7 @@ static void await_gone(void)
 	int active = 1;
 
 	for (int i = 0; i < TRIES && active; i++) {
-		must(cuDevicePrimaryCtxGetState(1, &flags, &active));
+		MUST(cuDevicePrimaryCtxGetState(1, &flags, &active));
 		usleep(1000);
 	}
 }
@@ -140,10 +134,10 @@ static void use(CUdeviceptr p)
 	CUstream streams[2];
 
 	for (int i = 0; i < 2; i++)
-		must(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+		MUST(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
 	printf("set: %d\n", (int)cuMemsetD8Async(p, 1, BYTES, streams[0]));
 	printf("free: %d\n", (int)cuMemFree(p));
-	must(cuMemAlloc(&p, BYTES));
+	MUST(cuMemAlloc(&p, BYTES));
 	printf("set: %d\n", (int)cuMemsetD8Async(p, 1, BYTES, streams[1]));
 }
 
@@ -156,16 +150,16 @@ static void go_on(void *(*leave)(void *), bool primary)
 	CUdeviceptr p;
 	long plain, waits;
 
-	must(cuMemAlloc(&p, BYTES));
+	MUST(cuMemAlloc(&p, BYTES));
 	use(p);
 	plain = calls("cuMemAlloc_v2");
-	must(cuCtxSetCurrent(NULL));
+	MUST(cuCtxSetCurrent(NULL));
 	if (pthread_create(&thread, NULL, leave, NULL))
 		exit(1);
 	if (primary)
 		await_gone();
-	must(cuCtxSetCurrent(same_handle(primary)));
-	must(cuMemAlloc(&p, BYTES));
+	MUST(cuCtxSetCurrent(same_handle(primary)));
+	MUST(cuMemAlloc(&p, BYTES));
 	pthread_join(thread, NULL);
 	waits = calls("cuCtxSynchronize");
 	use(p);
@@ -180,12 +174,12 @@ int main(int argc, char **argv)
 
 	if (argc < 2)
 		return 77; /* test_segments.py runs it */
-	must(cuInit(0));
+	MUST(cuInit(0));
 	if (primary)
-		must(cuDevicePrimaryCtxRetain(&leaving, 1));
+		MUST(cuDevicePrimaryCtxRetain(&leaving, 1));
 	else
-		must(create(&leaving, 0));
-	must(cuCtxSetCurrent(leaving));
+		MUST(create(&leaving, 0));
+	MUST(cuCtxSetCurrent(leaving));
 	if (again)
 		go_on(!primary                   ? destroy
 		      : strcmp(argv[2], "reset") ? release

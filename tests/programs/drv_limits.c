@@ -22,6 +22,8 @@
 
 #include <cuda.h>
 
+#include "tests/support/must.h"
+
 #define MIB         (1ull << 20)
 #define PIECE       (2 * MIB)
 #define MAX_BLOCKS  24
@@ -82,14 +84,6 @@ static bool exceeded; /* atomic */
 /* Held for writing where nobody else may take memory. */
 static pthread_rwlock_t takers = PTHREAD_RWLOCK_INITIALIZER;
 
-static void need(CUresult rc, const char *what)
-{
-	if (rc == CUDA_SUCCESS)
-		return;
-	printf("%s: %d\n", what, (int)rc);
-	exit(1);
-}
-
 static unsigned draw(struct worker *w, unsigned below)
 {
 	w->random = w->random * 6364136223846793005u + 1442695040888963407u;
@@ -138,11 +132,11 @@ static CUresult make_mapped(CUdeviceptr *va, size_t *bytes)
 
 	if (rc != CUDA_SUCCESS)
 		return rc;
-	need(cuMemAddressReserve(va, *bytes, 0, 0, 0), "reserve");
+	must(cuMemAddressReserve(va, *bytes, 0, 0, 0), "reserve");
 	rc = cuMemMap(*va, *bytes, 0, handle, 0);
-	need(cuMemRelease(handle), "release");
+	must(cuMemRelease(handle), "release");
 	if (rc != CUDA_SUCCESS)
-		need(cuMemAddressFree(*va, *bytes), "unreserve");
+		must(cuMemAddressFree(*va, *bytes), "unreserve");
 	return rc;
 }
 
@@ -158,9 +152,9 @@ static CUresult capture_memory(struct worker *w, struct graph *g, size_t bytes)
 		rc = cuMemAllocAsync(&p, bytes, w->graphs);
 		if (rc != CUDA_SUCCESS)
 			break;
-		need(cuMemsetD8Async(p, 1, bytes, w->graphs), "set");
+		must(cuMemsetD8Async(p, 1, bytes, w->graphs), "set");
 		if (draw(w, 3))
-			need(cuMemFreeAsync(p, w->graphs), "free in a graph");
+			must(cuMemFreeAsync(p, w->graphs), "free in a graph");
 		else
 			g->left[g->num_left++] = p;
 		bytes = draw_size(w);
@@ -177,7 +171,7 @@ static bool free_left(struct worker *w, struct graph *g)
 		rc = draw(w, 2) ? cuMemFree(g->left[i])
 				: cuMemFreeAsync(g->left[i], w->stream);
 		if (rc != CUDA_ERROR_INVALID_VALUE)
-			need(rc, "left by a graph");
+			must(rc, "left by a graph");
 	}
 	return rc == CUDA_SUCCESS;
 }
@@ -186,8 +180,8 @@ static CUresult end_graph(struct worker *w, struct graph *g)
 {
 	free_left(w, g);
 	if (g->exec)
-		need(cuGraphExecDestroy(g->exec), "exec");
-	need(cuGraphDestroy(g->graph), "graph");
+		must(cuGraphExecDestroy(g->exec), "exec");
+	must(cuGraphDestroy(g->graph), "graph");
 	free(g);
 	return CUDA_SUCCESS;
 }
@@ -212,12 +206,12 @@ static CUresult make_graph(struct worker *w, struct block *b)
 	struct graph *g = calloc(1, sizeof(*g));
 	CUresult rc;
 
-	need(cuStreamBeginCapture(w->graphs, CU_STREAM_CAPTURE_MODE_RELAXED),
+	must(cuStreamBeginCapture(w->graphs, CU_STREAM_CAPTURE_MODE_RELAXED),
 	     "begin");
 	rc = capture_memory(w, g, b->bytes);
-	need(cuStreamEndCapture(w->graphs, &g->graph), "end");
+	must(cuStreamEndCapture(w->graphs, &g->graph), "end");
 	if (rc == CUDA_SUCCESS)
-		need(cuGraphInstantiate(&g->exec, g->graph, 0), "instantiate");
+		must(cuGraphInstantiate(&g->exec, g->graph, 0), "instantiate");
 	if (rc == CUDA_SUCCESS)
 		rc = launch(w, g);
 	if (rc != CUDA_SUCCESS)
@@ -236,7 +230,7 @@ static void relaunch(struct worker *w, struct graph *g)
 	rc = launch(w, g);
 	pthread_rwlock_unlock(&takers);
 	if (rc != CUDA_ERROR_OUT_OF_MEMORY)
-		need(rc, "launch");
+		must(rc, "launch");
 	look(w, "a launch", 0);
 }
 
@@ -290,7 +284,7 @@ static CUresult give(struct worker *w, const struct block *b)
 	case GRAPH:
 		return end_graph(w, (struct graph *)(uintptr_t)b->handle);
 	case MAPPED:
-		need(cuMemUnmap(b->handle, b->bytes), "unmap");
+		must(cuMemUnmap(b->handle, b->bytes), "unmap");
 		return cuMemAddressFree(b->handle, b->bytes);
 	default:
 		return cuMemFree(b->handle);
@@ -312,7 +306,7 @@ static void take_one(struct worker *w)
 	rc = take(w, b);
 	pthread_rwlock_unlock(&takers);
 	if (rc != CUDA_ERROR_OUT_OF_MEMORY)
-		need(rc, names[b->kind]);
+		must(rc, names[b->kind]);
 	w->num_blocks += rc == CUDA_SUCCESS;
 	look(w, names[b->kind], b->bytes);
 }
@@ -322,7 +316,7 @@ static void give_at(struct worker *w, int i)
 	const struct block b = w->blocks[i];
 
 	w->blocks[i] = w->blocks[--w->num_blocks];
-	need(give(w, &b), names[b.kind]);
+	must(give(w, &b), names[b.kind]);
 	look(w, "a free", b.bytes);
 }
 
@@ -337,7 +331,7 @@ static void use_one(struct worker *w)
 	if (b->kind == GRAPH)
 		relaunch(w, (struct graph *)(uintptr_t)b->handle);
 	else if (b->kind <= POOL)
-		need(cuMemsetD8Async(b->handle, 1, b->bytes, w->stream), "set");
+		must(cuMemsetD8Async(b->handle, 1, b->bytes, w->stream), "set");
 }
 
 /* ---- captures and contexts ------------------------------------------------------ */
@@ -346,14 +340,14 @@ static CUstream new_stream(void)
 {
 	CUstream stream;
 
-	need(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "stream");
+	must(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "stream");
 	return stream;
 }
 
 static void capture(struct worker *w)
 {
 	w->captured = new_stream();
-	need(cuStreamBeginCapture(w->captured, CU_STREAM_CAPTURE_MODE_RELAXED),
+	must(cuStreamBeginCapture(w->captured, CU_STREAM_CAPTURE_MODE_RELAXED),
 	     "begin");
 	w->had_capture = true;
 	look(w, "a capture", 0);
@@ -388,9 +382,9 @@ static void end_capture(struct worker *w)
 {
 	CUgraph graph;
 
-	need(cuStreamEndCapture(w->captured, &graph), "end");
-	need(cuGraphDestroy(graph), "graph");
-	need(cuStreamDestroy(w->captured), "captured");
+	must(cuStreamEndCapture(w->captured, &graph), "end");
+	must(cuGraphDestroy(graph), "graph");
+	must(cuStreamDestroy(w->captured), "captured");
 	w->captured = NULL;
 }
 
@@ -404,12 +398,12 @@ static void leave_context(struct worker *w)
 				w->blocks[i].kind != ARRAY))
 			give_at(w, i);
 	w->num_blocks = 0;
-	need(cuStreamSynchronize(w->stream), "synchronize");
-	need(cuStreamDestroy(w->stream), "stream");
-	need(cuStreamDestroy(w->graphs), "stream");
+	must(cuStreamSynchronize(w->stream), "synchronize");
+	must(cuStreamDestroy(w->stream), "stream");
+	must(cuStreamDestroy(w->graphs), "stream");
 	if (w->own)
-		need(cuCtxDestroy(w->own), "destroy");
-	need(cuCtxSetCurrent(primary), "current");
+		must(cuCtxDestroy(w->own), "destroy");
+	must(cuCtxSetCurrent(primary), "current");
 	w->own = NULL;
 	look(w, "a destruction", 0);
 }
@@ -417,7 +411,7 @@ static void leave_context(struct worker *w)
 static void enter_context(struct worker *w)
 {
 	if (draw(w, 2))
-		need(cuCtxCreate(&w->own, NULL, 0, 0), "create");
+		must(cuCtxCreate(&w->own, NULL, 0, 0), "create");
 	w->had_capture = !w->own;
 	w->stream = new_stream();
 	w->graphs = new_stream();
@@ -440,7 +434,7 @@ static void step(struct worker *w)
 		else
 			begin_capture(w);
 	} else if (what < 96) {
-		need(cuStreamSynchronize(w->stream), "synchronize");
+		must(cuStreamSynchronize(w->stream), "synchronize");
 	} else if (!w->captured) {
 		leave_context(w);
 		enter_context(w);
@@ -455,15 +449,15 @@ static void *work(void *arg)
 	};
 	struct worker *w = arg;
 
-	need(cuCtxSetCurrent(primary), "current");
-	need(cuMemPoolCreate(&w->pool, &props), "pool");
+	must(cuCtxSetCurrent(primary), "current");
+	must(cuMemPoolCreate(&w->pool, &props), "pool");
 	enter_context(w);
 	for (int i = 0; i < steps && !exceeded; i++)
 		step(w);
 	if (w->captured)
 		end_capture(w);
 	leave_context(w);
-	need(cuMemPoolDestroy(w->pool), "pool");
+	must(cuMemPoolDestroy(w->pool), "pool");
 	return NULL;
 }
 
@@ -479,7 +473,7 @@ static int fill(void)
 	while (n < 1024 && make(&handles[n], &bytes) == CUDA_SUCCESS)
 		n++;
 	for (int i = n; i-- > 0;)
-		need(cuMemRelease(handles[i]), "release");
+		must(cuMemRelease(handles[i]), "release");
 	return n;
 }
 
@@ -500,26 +494,26 @@ int main(int argc, char **argv)
 	for (int i = 0; argc > 4 && i < NUM_KINDS; i++)
 		if (!strcmp(argv[4], names[i]))
 			only = (enum kind)i;
-	need(cuInit(0), "init");
-	need(cuDevicePrimaryCtxRetain(&primary, 0), "retain");
-	need(cuCtxSetCurrent(primary), "current");
-	need(cuDeviceTotalMem(&total, 0), "total");
+	must(cuInit(0), "init");
+	must(cuDevicePrimaryCtxRetain(&primary, 0), "retain");
+	must(cuCtxSetCurrent(primary), "current");
+	must(cuDeviceTotalMem(&total, 0), "total");
 	cap = total;
 	before = fill();
-	need(cuMemAlloc(&p, PIECE), "plain");
+	must(cuMemAlloc(&p, PIECE), "plain");
 	capture(&workers[0]);
 	end_capture(&workers[0]);
-	need(cuMemFree(p), "plain");
+	must(cuMemFree(p), "plain");
 	for (int i = 0; i < threads; i++) {
 		workers[i].number = (unsigned)i;
 		workers[i].random = seed * 1000 + (uint64_t)i;
-		need((CUresult)pthread_create(&workers[i].thread, NULL, work,
+		must((CUresult)pthread_create(&workers[i].thread, NULL, work,
 					      &workers[i]),
 		     "thread");
 	}
 	for (int i = 0; i < threads; i++)
 		pthread_join(workers[i].thread, NULL);
-	need(cuCtxSynchronize(), "synchronize");
+	must(cuCtxSynchronize(), "synchronize");
 	after = fill();
 	/* What waits in captures is kept in the primary context. */
 	if (after < before - 1)

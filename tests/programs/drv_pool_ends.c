@@ -18,20 +18,14 @@
 
 #include <cuda.h>
 
+#include "tests/support/must.h"
+
 #define MIB ((size_t)1 << 20)
 
 static CUcontext context;
 static CUmemoryPool pool;
 static CUdeviceptr memory;
 static sem_t go, done;
-
-static void must(CUresult rc)
-{
-	if (rc == CUDA_SUCCESS)
-		return;
-	printf("setup failed: %d\n", (int)rc);
-	exit(1);
-}
 
 static CUresult allocate(void)
 {
@@ -69,7 +63,7 @@ static void *inner(void *call)
 {
 	CUresult (*make)(void) = (CUresult(*)(void))call;
 
-	must(cuCtxSetCurrent(context));
+	MUST(cuCtxSetCurrent(context));
 	sem_wait(&go);
 	printf("inner: %d\n", (int)make());
 	sem_post(&done);
@@ -104,12 +98,12 @@ static void make_pool(void)
 	};
 	cuuint64_t all = UINT64_MAX;
 
-	must(cuMemPoolCreate(&pool, &props));
-	must(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
+	MUST(cuMemPoolCreate(&pool, &props));
+	MUST(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
 				   &all));
-	must(allocate());
-	must(cuMemFreeAsync(memory, CU_STREAM_LEGACY));
-	must(cuCtxSynchronize());
+	MUST(allocate());
+	MUST(cuMemFreeAsync(memory, CU_STREAM_LEGACY));
+	MUST(cuCtxSynchronize());
 }
 
 static void tell_room(void)
@@ -120,16 +114,16 @@ static void tell_room(void)
 
 	printf("room: %d\n", (int)rc);
 	if (rc == CUDA_SUCCESS)
-		must(cuMemFree(managed));
+		MUST(cuMemFree(managed));
 }
 
 int main(int argc, char **argv)
 {
 	if (argc < 2)
 		return 77; /* test_caps.py runs it */
-	must(cuInit(0));
-	must(cuDevicePrimaryCtxRetain(&context, 0));
-	must(cuCtxSetCurrent(context));
+	MUST(cuInit(0));
+	MUST(cuDevicePrimaryCtxRetain(&context, 0));
+	MUST(cuCtxSetCurrent(context));
 	make_pool();
 	stays = !strcmp(argv[1], "allocation");
 	outer_call = stays ? "cuMemAllocFromPoolAsync" : "cuMemPoolDestroy";
@@ -138,8 +132,8 @@ int main(int argc, char **argv)
 	else
 		within(destroy, allocate);
 	tell_room();
-	must(cuMemFreeAsync(memory, CU_STREAM_LEGACY));
-	must(cuCtxSynchronize());
+	MUST(cuMemFreeAsync(memory, CU_STREAM_LEGACY));
+	MUST(cuCtxSynchronize());
 	tell_room();
 	return 0;
 }

@@ -20,20 +20,14 @@
 
 #include <cuda.h>
 
+#include "tests/support/must.h"
+
 #define BYTES   ((size_t)1 << 20)
 #define LIMIT_S 60
 /* So long it is waited for a call that should wait for us. */
 #define PAUSE_S 1
 
 static CUcontext context;
-
-static void must(CUresult rc)
-{
-	if (rc == CUDA_SUCCESS)
-		return;
-	printf("setup failed: %d\n", (int)rc);
-	exit(1);
-}
 
 static void on_call(void (*fn)(const char *))
 {
@@ -65,17 +59,17 @@ static void within(bool reset)
 	CUdeviceptr p;
 
 	alarm(LIMIT_S); /* it would wait for ever */
-	must(cuMemAlloc(&p, BYTES));
+	MUST(cuMemAlloc(&p, BYTES));
 	on_call(retain_once);
 	printf("%s: %d\n", reset ? "reset" : "release",
 	       (int)(reset ? cuDevicePrimaryCtxReset(0)
 			   : cuDevicePrimaryCtxRelease(0)));
 	on_call(NULL);
 	printf("memory: %d\n", (int)cuMemsetD8(p, 1, BYTES));
-	must(cuDevicePrimaryCtxRetain(&context, 0));
-	must(cuCtxSetCurrent(context));
+	MUST(cuDevicePrimaryCtxRetain(&context, 0));
+	MUST(cuCtxSetCurrent(context));
 	printf("free: %d\n", (int)cuMemFree(p));
-	must(cuMemAlloc(&p, BYTES));
+	MUST(cuMemAlloc(&p, BYTES));
 	printf("anew: %d\n", (int)cuMemsetD8(p, 1, BYTES));
 }
 
@@ -117,7 +111,7 @@ static void *allocate(void *arg)
 {
 	CUdeviceptr p;
 
-	must(cuCtxSetCurrent(context));
+	MUST(cuCtxSetCurrent(context));
 	watched = true;
 	cuMemAlloc(&p, BYTES);
 	return arg;
@@ -142,13 +136,13 @@ static void beside(bool door)
 	if (door && !alloc)
 		exit(77);
 	if (door) {
-		must(cuMemAlloc(&p, BYTES)); /* it is known then */
+		MUST(cuMemAlloc(&p, BYTES)); /* it is known then */
 	} else { /* whether it is there still is to be asked then */
-		must(cuDevicePrimaryCtxRetain(&context, 0));
-		must(cuDevicePrimaryCtxRelease(0));
+		MUST(cuDevicePrimaryCtxRetain(&context, 0));
+		MUST(cuDevicePrimaryCtxRelease(0));
 	}
-	must(cuMemAllocManaged(&managed, 3 * BYTES, CU_MEM_ATTACH_GLOBAL));
-	must(cuCtxSetCurrent(NULL));
+	MUST(cuMemAllocManaged(&managed, 3 * BYTES, CU_MEM_ATTACH_GLOBAL));
+	MUST(cuCtxSetCurrent(NULL));
 	on_call(release_beside);
 	pthread_create(&threads[0], NULL, release, NULL);
 	pthread_create(&threads[1], NULL, door ? allocate_by_door : allocate,
@@ -158,8 +152,8 @@ static void beside(bool door)
 	sem_post(&go); /* in the plain program it has not come yet */
 	pthread_join(threads[0], NULL);
 	on_call(NULL);
-	must(cuDevicePrimaryCtxRetain(&context, 0));
-	must(cuCtxSetCurrent(context));
+	MUST(cuDevicePrimaryCtxRetain(&context, 0));
+	MUST(cuCtxSetCurrent(context));
 	printf("managed: %d\n", (int)cuMemAllocManaged(&managed, 3 * BYTES,
 						       CU_MEM_ATTACH_GLOBAL));
 }
@@ -168,9 +162,9 @@ int main(int argc, char **argv)
 {
 	if (argc < 3)
 		return 77; /* test_segments.py runs it */
-	must(cuInit(0));
-	must(cuDevicePrimaryCtxRetain(&context, 0));
-	must(cuCtxSetCurrent(context));
+	MUST(cuInit(0));
+	MUST(cuDevicePrimaryCtxRetain(&context, 0));
+	MUST(cuCtxSetCurrent(context));
 	if (!strcmp(argv[1], "within"))
 		within(!strcmp(argv[2], "reset"));
 	else

@@ -18,6 +18,8 @@
 
 #include <cuda.h>
 
+#include "tests/support/must.h"
+
 #define BYTES   ((size_t)3 << 20)
 #define PITCH   ((size_t)4096)
 #define HOLD_MS 20 /* where the host waits for what is held */
@@ -35,16 +37,6 @@ static CUcontext contexts[2];
 static CUdeviceptr at[2], spare[2];
 static CUstream streams[2][STREAMS];
 static unsigned char *pinned;
-
-static void must(CUresult rc, const char *what)
-{
-	if (rc) {
-		printf("%s: %d\n", what, (int)rc);
-		exit(1);
-	}
-}
-
-#define MUST(call) must(call, #call)
 
 static void on(int i)
 {

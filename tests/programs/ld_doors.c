@@ -11,6 +11,8 @@
 
 #include <cuda.h>
 
+#include "tests/support/must.h"
+
 typedef CUresult alloc_fn(CUdeviceptr *, size_t);
 typedef CUresult free_fn(CUdeviceptr);
 typedef CUresult v1_fn(const char *, void **, int, cuuint64_t);
@@ -19,19 +21,11 @@ typedef CUresult v2_fn(const char *, void **, int, cuuint64_t,
 
 static void *driver;
 
-static void must(CUresult rc)
-{
-	if (rc == CUDA_SUCCESS)
-		return;
-	printf("setup failed: %d\n", (int)rc);
-	exit(1);
-}
-
 static void *ask_v1(const char *symbol, void *door)
 {
 	void *found = NULL;
 
-	must(((v1_fn *)door)(symbol, &found, 12000, 0));
+	MUST(((v1_fn *)door)(symbol, &found, 12000, 0));
 	return found;
 }
 
@@ -40,7 +34,7 @@ static void *ask_v2(const char *symbol, void *door)
 	CUdriverProcAddressQueryResult status;
 	void *found = NULL;
 
-	must(((v2_fn *)door)(symbol, &found, 12000, 0, &status));
+	MUST(((v2_fn *)door)(symbol, &found, 12000, 0, &status));
 	return found;
 }
 
@@ -88,9 +82,9 @@ static void use(const char *door)
 		exit(1);
 	}
 	for (int i = 0; i < 3; i++)
-		must(alloc(&p[i], 1 << 20));
+		MUST(alloc(&p[i], 1 << 20));
 	for (int i = 0; i < 3; i++)
-		must(release(p[i]));
+		MUST(release(p[i]));
 	printf("%s: 3 allocated and freed\n", door);
 }
 
@@ -104,8 +98,8 @@ int main(int argc, char **argv)
 	driver = dlopen("libcuda.so.1", RTLD_NOW);
 	if (!driver || cuInit(0) != CUDA_SUCCESS)
 		return 77;
-	must(cuDevicePrimaryCtxRetain(&context, 0));
-	must(cuCtxSetCurrent(context));
+	MUST(cuDevicePrimaryCtxRetain(&context, 0));
+	MUST(cuCtxSetCurrent(context));
 	for (int i = 1; i < argc; i++)
 		use(argv[i]);
 	for (size_t i = 0; argc == 1 && i < sizeof(doors) / sizeof(*doors); i++)
