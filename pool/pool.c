@@ -176,11 +176,6 @@ struct gp_order *gp_pool_order(struct gp_pool *pool)
 	return &pool->order;
 }
 
-uint32_t gp_pool_device(const struct gp_pool *pool)
-{
-	return pool->driver.device;
-}
-
 void gp_pool_leave(struct gp_pool *pool, bool leaves)
 {
 	__atomic_store_n(&pool->leaves, leaves, __ATOMIC_RELEASE);

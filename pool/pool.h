@@ -35,9 +35,6 @@ enum gp_free_barrier {
  * as long as the pool. */
 struct gp_order *gp_pool_order(struct gp_pool *pool);
 
-/* The number of its device, as struct gp_driver has it. */
-uint32_t gp_pool_device(const struct gp_pool *pool);
-
 /* Alignment of what the pool hands out (CUDA: 512 B small; DMA-BUF and RDMA
  * users of large allocations need pages). */
 #define GP_ALIGN_SMALL 512u
