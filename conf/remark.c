@@ -101,8 +101,10 @@ static bool meant_as_limit(const struct gp_setting *setting)
 	return false;
 }
 
-void gp_count_refused(struct gp_remarks *remarks,
-		      const struct gp_setting *setting)
+/* The setting before was refused; if it may have been meant as a limit, that
+ * one is lost. */
+static void count_refused(struct gp_remarks *remarks,
+			  const struct gp_setting *setting)
 {
 	remarks->refused++;
 	if (meant_as_limit(setting))
@@ -143,7 +145,7 @@ void gp_refuse(struct gp_remarks *remarks, const struct gp_conf_row *row,
 	       reason(setting, error), row->option.key,
 	       gp_show((struct gp_span){stays, strlen(stays)}).text,
 	       row->option.accepted);
-	gp_count_refused(remarks, setting);
+	count_refused(remarks, setting);
 }
 
 void gp_refuse_empty(struct gp_remarks *remarks, const struct gp_conf_row *row,
@@ -151,7 +153,7 @@ void gp_refuse_empty(struct gp_remarks *remarks, const struct gp_conf_row *row,
 {
 	gp_say(remarks, "%s is ignored: it has no value; accepted: %s",
 	       row->option.key, row->option.accepted);
-	gp_count_refused(remarks, setting);
+	count_refused(remarks, setting);
 }
 
 /* Every key, so that a person who has only the library can go on. */
@@ -190,7 +192,7 @@ void gp_refuse_unknown(struct gp_remarks *remarks,
 		       "%s is ignored: no such key, and none is like it (the "
 		       "keys: %s)",
 		       text, keys);
-	gp_count_refused(remarks, setting);
+	count_refused(remarks, setting);
 }
 
 static const char *file_error(int error)

@@ -29,10 +29,6 @@ struct gp_shown gp_show_path(struct gp_span span); /* longer */
 __attribute__((format(printf, 2, 3))) void gp_say(struct gp_remarks *remarks,
 						  const char *format, ...);
 
-/* The setting before was refused; if it may have been meant as a limit, that
- * one is lost. */
-void gp_count_refused(struct gp_remarks *remarks,
-		      const struct gp_setting *setting);
 /* The sentence just said is about a limit that does not hold. */
 void gp_lose_limit(struct gp_remarks *remarks);
 

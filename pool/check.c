@@ -150,7 +150,7 @@ static bool should_join(struct gp_pool *pool, const struct gp_block *b)
 			gp_backing_at(pool, gp_block_granule(b->next)));
 }
 
-void gp_check_tiles(struct gp_check *c)
+static void check_tiles(struct gp_check *c)
 {
 	struct gp_pool *pool = c->pool;
 	uint64_t at = 0, granules = 0, ranges = 0;
@@ -213,7 +213,7 @@ int gp_pool_check(struct gp_pool *pool, char *why, size_t why_size)
 	gp_slabs_lock(&pool->slabs);
 	for (uint32_t i = 1; i < pool->num_caches; i++)
 		gp_cache_lock(pool->caches[i]);
-	gp_check_tiles(&c);
+	check_tiles(&c);
 	if (!c.rc)
 		gp_check_bins(&c);
 	if (!c.rc)

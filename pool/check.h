@@ -35,7 +35,6 @@ void gp_check_fail(struct gp_check *check, const char *format, ...)
 /* Counts one block that belongs to the program, a cache or an operation. */
 void gp_check_block(struct gp_check *check, struct gp_block *b);
 
-void gp_check_tiles(struct gp_check *check);
 void gp_check_slab(struct gp_check *check, struct gp_block *tile);
 void gp_check_bins(struct gp_check *check);
 void gp_check_handles(struct gp_check *check);
