@@ -11,12 +11,19 @@
 
 #define BILLION 1000000000u
 
+struct decimal {
+	uint64_t whole;
+	uint32_t billionths;
+};
+
 static bool is_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
 
-struct gp_span gp_decimal_read(struct gp_span text, struct gp_decimal *number)
+/* Reads at the start of `text`; returns the rest, with .at NULL if there is
+ * no number. */
+static struct gp_span read_decimal(struct gp_span text, struct decimal *number)
 {
 	const struct gp_span none = {NULL, 0};
 	uint64_t whole = 0;
@@ -48,14 +55,14 @@ struct gp_span gp_decimal_read(struct gp_span text, struct gp_decimal *number)
 
 int gp_whole_read(struct gp_span text, uint64_t *number)
 {
-	struct gp_decimal decimal;
+	struct decimal decimal;
 	struct gp_span rest;
 
 	for (size_t i = 0; i < text.len; i++) {
 		if (!is_digit(text.at[i]))
 			return -EINVAL;
 	}
-	rest = gp_decimal_read(text, &decimal);
+	rest = read_decimal(text, &decimal);
 	if (!rest.at)
 		return text.len ? -ERANGE : -EINVAL;
 	*number = decimal.whole;
@@ -63,7 +70,7 @@ int gp_whole_read(struct gp_span text, uint64_t *number)
 }
 
 /* number * unit, rounded down; -ERANGE if it does not fit. */
-static int scale(struct gp_decimal number, uint64_t unit, uint64_t *result)
+static int scale(struct decimal number, uint64_t unit, uint64_t *result)
 {
 	unsigned __int128 value = (unsigned __int128)number.whole * unit;
 
@@ -82,8 +89,8 @@ struct unit {
 static int scaled_read(struct gp_span text, const struct unit *units,
 		       size_t count, uint64_t *result)
 {
-	struct gp_decimal number;
-	struct gp_span rest = gp_decimal_read(text, &number);
+	struct decimal number;
+	struct gp_span rest = read_decimal(text, &number);
 
 	if (!rest.at)
 		return -EINVAL;
@@ -122,8 +129,8 @@ int gp_bytes_read(struct gp_span text, uint64_t *bytes)
 
 int gp_size_read(struct gp_span text, uint64_t *bytes)
 {
-	struct gp_decimal number;
-	struct gp_span unit = gp_decimal_read(text, &number);
+	struct decimal number;
+	struct gp_span unit = read_decimal(text, &number);
 
 	if (unit.at && !gp_span_trim(unit).len)
 		return scale(number, 1ull << 20, bytes);
@@ -139,8 +146,8 @@ int gp_ms_read(struct gp_span text, uint64_t *ms)
 
 int gp_double_read(struct gp_span text, double *number)
 {
-	struct gp_decimal decimal;
-	struct gp_span rest = gp_decimal_read(text, &decimal);
+	struct decimal decimal;
+	struct gp_span rest = read_decimal(text, &decimal);
 
 	if (!rest.at || rest.len)
 		return -EINVAL;

@@ -94,13 +94,7 @@ void gp_conf_print_plain(const struct gp_conf_row *row,
 
 /* conf/number.c: plain decimals, "12", "0.5", "1.25", at most nine digits
  * after the point and no sign or exponent. */
-struct gp_decimal {
-	uint64_t whole;
-	uint32_t billionths;
-};
-/* Reads at the start of `text`; returns the rest, with .at NULL if there is
- * no number. */
-struct gp_span gp_decimal_read(struct gp_span text, struct gp_decimal *number);
+
 /* A whole number and nothing else. 0, -EINVAL, -ERANGE. */
 int gp_whole_read(struct gp_span text, uint64_t *number);
 int gp_size_read(struct gp_span text, uint64_t *bytes);  /* bare: MiB */
