@@ -36,7 +36,7 @@ static __thread struct direct {
 	unsigned generation;
 } direct[RECENT];
 
-unsigned gp_follow_generation(void)
+static unsigned this_generation(void)
 {
 	return __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
 }
@@ -105,7 +105,7 @@ static cold struct gp_slot *find(CUstream stream, CUcontext context)
 	if (!gp_active())
 		return NULL;
 	unseen(context);
-	now = gp_follow_generation();
+	now = this_generation();
 	order = gp_follow_order(context_of(stream));
 	r = &recent[place(stream)];
 	r->slot = order ? gp_order_slot(order, (uintptr_t)stream) : NULL;
@@ -124,7 +124,7 @@ static inline struct gp_slot *slot_of(CUstream stream)
 	    gp_real()->cuCtxGetCurrent(&context) != CUDA_SUCCESS)
 		return NULL;
 	if (likely(r->stream == stream && r->context == context &&
-		   r->generation == gp_follow_generation()))
+		   r->generation == this_generation()))
 		return r->slot;
 	return find(stream, context);
 }
@@ -140,7 +140,7 @@ struct gp_slot *gp_follow_slot(CUstream stream)
  * work, as the stream captures. */
 static struct gp_slot *submitter(CUstream stream)
 {
-	unsigned now = gp_follow_generation();
+	unsigned now = this_generation();
 	struct direct *d = &direct[place(stream)];
 	struct gp_slot *slot = slot_of(stream);
 
@@ -170,8 +170,7 @@ struct gp_slot *gp_follow_submit(CUstream stream)
 	const struct direct *d = &direct[place(stream)];
 	struct gp_slot *slot = d->slot;
 
-	if (!likely(d->stream == stream &&
-		    d->generation == gp_follow_generation()))
+	if (!likely(d->stream == stream && d->generation == this_generation()))
 		return submit_slowly(stream);
 	gp_order_begin(slot);
 	return slot;

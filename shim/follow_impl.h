@@ -12,8 +12,6 @@ struct gp_order;
 /* The order of the context's pool; NULL where streams are not followed. */
 struct gp_order *gp_follow_order(const struct gp_context *context);
 
-unsigned gp_follow_generation(void);
-
 /* Calls that wait or ask: what they prove once they have succeeded. */
 void gp_follow_wait_begins(struct gp_work *work, const struct gp_work_row *row);
 void gp_follow_wait_ended(struct gp_work *work, const struct gp_work_row *row,
