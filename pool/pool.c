@@ -178,7 +178,11 @@ struct gp_order *gp_pool_order(struct gp_pool *pool)
 
 void gp_pool_leave(struct gp_pool *pool, bool leaves)
 {
+	gp_lock(&pool->lock);
 	__atomic_store_n(&pool->leaves, leaves, __ATOMIC_RELEASE);
+	while (leaves && !pool->has_vmm && pool->releasing)
+		pthread_cond_wait(&pool->landed, &pool->lock.mutex);
+	gp_unlock(&pool->lock);
 }
 
 void gp_pool_destroy(struct gp_pool *pool)

@@ -99,7 +99,8 @@ void gp_pool_destroy(struct gp_pool *pool);
 
 /* Its context is about to be destroyed, and its segments with it: their
  * addresses are nobody's from now on, as the driver may hand them out before
- * gp_pool_destroy() comes. `leaves` false: it was not destroyed. */
+ * gp_pool_destroy() comes. None is given back any more; a release under way is
+ * waited for. `leaves` false: it was not destroyed. */
 void gp_pool_leave(struct gp_pool *pool, bool leaves);
 
 /* The pool that holds address va (live, free or interior), else NULL.

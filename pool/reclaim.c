@@ -193,6 +193,20 @@ static uint64_t settle(struct gp_pool *pool, struct gp_handle *h)
 	return bytes;
 }
 
+/* Nothing of a pool whose segments go with their context: while that is being
+ * destroyed the driver may have given their addresses to others. */
+static uint64_t take(struct gp_pool *pool, struct batch *batch,
+		     const struct want *want, bool leftovers)
+{
+	uint64_t sum = 0;
+
+	if (pool->leaves && !pool->has_vmm)
+		return 0;
+	if (leftovers)
+		sum = take_leftovers(pool, batch, want->bytes);
+	return sum < want->bytes ? take_idle(pool, batch, want, sum) : sum;
+}
+
 /* One batch. Returns the bytes given back; *took: the bytes tried. */
 static uint64_t release_some(struct gp_pool *pool, const struct want *want,
 			     bool leftovers, uint64_t *took)
@@ -201,14 +215,14 @@ static uint64_t release_some(struct gp_pool *pool, const struct want *want,
 	uint64_t given = 0;
 
 	gp_lock(&pool->lock);
-	*took = leftovers ? take_leftovers(pool, &batch, want->bytes) : 0;
-	if (*took < want->bytes)
-		*took = take_idle(pool, &batch, want, *took);
+	*took = take(pool, &batch, want, leftovers);
 	if (batch.n) {
+		pool->releasing++;
 		gp_flight_begin(pool);
 		for (unsigned i = 0; i < batch.n; i++)
 			give_back(pool, batch.handles[i]);
 		gp_flight_end(pool);
+		pool->releasing--;
 		for (unsigned i = 0; i < batch.n; i++)
 			given += settle(pool, batch.handles[i]);
 	}

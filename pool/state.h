@@ -55,7 +55,7 @@ struct gp_pool {
 	struct gp_order order;
 	struct gp_call_counters counters;
 	bool check_failed;    /* told already */
-	bool leaves;          /* its context does */
+	bool leaves;          /* its context does; atomic */
 	uint32_t num_aside;   /* blocks on `aside` */
 	uint32_t num_caches;  /* entries of `caches`, the first is unused */
 	uint64_t tally_slack; /* a tally that rose so far is published */
@@ -78,6 +78,7 @@ struct gp_pool {
 	uint64_t clock;                /* the driver's, when last looked at */
 	uint64_t move_ns;              /* spent on growth that moved memory */
 	unsigned in_flight; /* operations with HELD tiles outside the lock */
+	unsigned releasing; /* those of them that give memory back */
 	bool granting;      /* they wait for grant.c before they begin */
 	uint64_t landings;  /* such operations that have ended */
 

@@ -401,10 +401,10 @@ void gp_context_may_leave(CUdevice device)
 	pthread_mutex_unlock(&gp_context_lock);
 }
 
-/* Also of its streams and events the handles may come back at once. */
-static struct gp_driver_pool *leaves(CUcontext handle, CUdevice device)
+/* Also of its streams and events the handles may come back at once. Borrowed, as
+ * the pools wait for their own calls; or NULL. */
+static struct gp_context *leaves(CUcontext handle, CUdevice device)
 {
-	struct gp_driver_pool *driver_pool = NULL;
 	struct gp_context *context;
 
 	pthread_mutex_lock(&gp_context_lock);
@@ -413,20 +413,23 @@ static struct gp_driver_pool *leaves(CUcontext handle, CUdevice device)
 	if (context) {
 		__atomic_add_fetch(&generation, 1, __ATOMIC_RELEASE);
 		gp_follow_expire();
-		driver_pool = context->driver_pool;
+		users++;
 	}
-	if (context && context->pool)
-		gp_pool_leave(context->pool, true);
 	pthread_mutex_unlock(&gp_context_lock);
-	return driver_pool;
+	return context;
 }
 
 void gp_context_leaves(CUcontext handle, CUdevice device)
 {
-	struct gp_driver_pool *driver_pool = leaves(handle, device);
+	const struct gp_context *context = leaves(handle, device);
 
-	if (driver_pool)
-		gp_driver_pool_leave(driver_pool);
+	if (!context)
+		return;
+	if (context->pool)
+		gp_pool_leave(context->pool, true);
+	if (context->driver_pool)
+		gp_driver_pool_leave(context->driver_pool);
+	gp_context_return();
 }
 
 void gp_context_stays(CUcontext handle, CUdevice device)

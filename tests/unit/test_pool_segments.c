@@ -3,10 +3,14 @@
  * memory, and for expandable_segments:False.
  */
 #include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -229,6 +233,68 @@ static void an_address_is_of_who_got_it_last(void **state)
 	assert_null(gp_pool_of(address));
 }
 
+/* ---- contexts that go ----------------------------------------------------------- */
+
+static sem_t releasing, resume;
+static bool left; /* atomic */
+
+static void stop_release(void *arg, enum model_call call)
+{
+	(void)arg;
+	if (call != MODEL_SEGMENT_FREE)
+		return;
+	sem_post(&releasing);
+	sem_wait(&resume);
+}
+
+static void *trim(void *arg)
+{
+	(void)arg;
+	gp_pool_trim(rig.pool, UINT64_MAX);
+	return NULL;
+}
+
+static void *leave(void *arg)
+{
+	(void)arg;
+	gp_pool_leave(rig.pool, true);
+	__atomic_store_n(&left, true, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+/* What went with the context may be somebody else's when a release comes to it. */
+static void nothing_is_given_back_while_the_context_goes(void **state)
+{
+	const struct timespec nap = {.tv_nsec = 20000000};
+	pthread_t trims, leaves;
+	bool too_early;
+	uint64_t va;
+
+	(void)state;
+	assert_int_equal(pool_rig_open(&rig), 0);
+	sem_init(&releasing, 0, 0);
+	sem_init(&resume, 0, 0);
+	va = pool_rig_alloc(&rig, 25 * MIB);
+	gp_pool_free(rig.pool, va);
+	model_set_hook(rig.model, stop_release, NULL);
+	assert_int_equal(pthread_create(&trims, NULL, trim, NULL), 0);
+	sem_wait(&releasing);
+	assert_int_equal(pthread_create(&leaves, NULL, leave, NULL), 0);
+	nanosleep(&nap, NULL);
+	too_early = __atomic_load_n(&left, __ATOMIC_SEQ_CST);
+	sem_post(&resume);
+	pthread_join(trims, NULL);
+	pthread_join(leaves, NULL);
+	model_set_hook(rig.model, NULL, NULL);
+	assert_false(too_early);
+	assert_int_equal(model_used(rig.model), 0);
+	/* Nor after that, unless it stays. */
+	gp_pool_free(rig.pool, pool_rig_alloc(&rig, 25 * MIB));
+	assert_int_equal(gp_pool_trim(rig.pool, UINT64_MAX), 0);
+	gp_pool_leave(rig.pool, false);
+	assert_int_equal(gp_pool_trim(rig.pool, UINT64_MAX), 26 * MIB);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, new_rig, pool_rig_end)
@@ -244,6 +310,7 @@ int main(void)
 		T(garbage_is_collected_before_growth),
 		T(idle_segments_decay),
 		T(an_address_is_of_who_got_it_last),
+		T(nothing_is_given_back_while_the_context_goes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
