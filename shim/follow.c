@@ -53,18 +53,6 @@ static inline bool is_default(CUstream stream)
 
 /* ---- finding the slot ---------------------------------------------------------- */
 
-/* The context that the stream belongs to. */
-static struct gp_context *context_of(CUstream stream)
-{
-	CUcontext handle = NULL;
-
-	if (is_default(stream))
-		return gp_context_current();
-	if (gp_real()->cuStreamGetCtx(stream, &handle) != CUDA_SUCCESS)
-		return NULL;
-	return gp_context_known(handle);
-}
-
 struct gp_order *gp_follow_order(const struct gp_context *context)
 {
 	struct gp_order *order;
@@ -94,6 +82,35 @@ static void unseen(CUcontext green)
 		return;
 	gp_order_unseen(order);
 	gp_follow_expire();
+}
+
+static void unseen_in(struct gp_context *context, void *arg)
+{
+	struct gp_order *order = gp_follow_order(context);
+
+	(void)arg;
+	if (order)
+		gp_order_unseen(order);
+}
+
+/* The context that the stream belongs to. A stream whose context the driver does
+ * not tell may be any one's, unless it is none: then no call takes it. */
+static struct gp_context *context_of(CUstream stream)
+{
+	CUcontext handle = NULL;
+	CUresult rc;
+
+	if (is_default(stream))
+		return gp_context_current();
+	rc = gp_real()->cuStreamGetCtx(stream, &handle);
+	if (rc == CUDA_SUCCESS)
+		return gp_context_known(handle);
+	if (rc != CUDA_ERROR_INVALID_HANDLE && rc != CUDA_ERROR_INVALID_VALUE &&
+	    rc != CUDA_ERROR_CONTEXT_IS_DESTROYED) {
+		gp_context_each(unseen_in, NULL);
+		gp_follow_expire();
+	}
+	return NULL;
 }
 
 static cold struct gp_slot *find(CUstream stream, CUcontext context)

@@ -37,6 +37,15 @@ class Green(harness.CudaTest):
         self.assertEqual(
             self.run_green('default', sim='fail:cuCtxFromGreenCtx@1'), AGAIN)
 
+    def test_context_not_to_be_known(self):
+        """Nor is the work of a stream whose context is not told."""
+        for call in 1, 2:
+            with self.subTest(call=call):
+                self.assertEqual(
+                    self.run_green('streams',
+                                   sim='fail:cuStreamGetCtx@%d' % call),
+                    AGAIN)
+
     def test_left_behind(self):
         """No call takes a stream of one that was destroyed: its work counts,
         but it is in no mark, which could not be made then."""
