@@ -19,6 +19,7 @@
 
 #define WAIT_S  20
 #define ROUNDS  100
+#define CHANCES 600 /* to meet in a moment that is short */
 #define BLOCKS  100
 #define SIZES   50
 #define NUM_BIG 6
@@ -236,7 +237,7 @@ static void *return_all(void *arg)
 
 	(void)arg;
 	meeting = own_cache();
-	for (int i = 0; i < ROUNDS; i++) {
+	for (int i = 0; i < CHANCES; i++) {
 		for (uint32_t s = 0; s < 2; s++) {
 			meeting->part = s + 1;
 			for (unsigned b = 0; b < GP_SLAB_GRANULES; b++)
@@ -266,7 +267,7 @@ static void what_goes_back_is_waited_for(void **state)
 	(void)state;
 	model_set_total(rig.model, 4 * MIB);
 	assert_int_equal(pthread_create(&thread, NULL, return_all, NULL), 0);
-	for (int i = 0; i < ROUNDS; i++) {
+	for (int i = 0; i < CHANCES; i++) {
 		uint64_t va;
 
 		sem_wait(&ready);
