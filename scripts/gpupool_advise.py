@@ -3,7 +3,6 @@
 The player (gpupool-replay) does the work; this module chooses what to try,
 and says what came of it in words that can be copied.
 """
-import argparse
 import concurrent.futures
 import json
 import os
@@ -12,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-from gpupool_paths import HERE, Problem
+from gpupool_paths import HERE, Parser, Problem
 
 MIB = float(1 << 20)
 
@@ -230,7 +229,7 @@ def advise(args, trace):
 
 
 def build_parser():
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='gpupool advise',
         description='Play a trace (of gpupool record, or converted) under '
                     'many settings, and name the best for gpupool and the '

@@ -11,7 +11,7 @@ import os
 import sys
 import textwrap
 
-from gpupool_paths import Problem, find_library
+from gpupool_paths import Parser, Problem, find_library
 
 DESCRIPTION = """\
 Serve a CUDA program's device memory from a caching pool, hold it to a limit,
@@ -67,7 +67,7 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
 def build_parser():
     """Of `gpupool` itself; it does not know the options of the verbs."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='gpupool', description=DESCRIPTION, epilog=EPILOG,
         usage='gpupool COMMAND [options] ...', formatter_class=Formatter)
     parser.add_argument('--version', action='store_true',

@@ -9,7 +9,7 @@ import gpupool_map
 import gpupool_page
 import gpupool_report
 import gpupool_story
-from gpupool_paths import Problem
+from gpupool_paths import Parser, Problem
 from gpupool_words import (change, clean, columns, count, count_change, duration,
                            fill, heading, shorten, size, when)
 
@@ -291,7 +291,7 @@ def text(made):
 
 
 def build_parser():
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='gpupool diff', epilog=EPILOG,
         usage='gpupool diff A B [--json] [-o FILE]\n'
               '       gpupool diff A [--from T] [--to T] [--json] [-o FILE]',

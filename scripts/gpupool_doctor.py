@@ -7,7 +7,7 @@ import gpupool_doctor_system as system
 import gpupool_finding
 import gpupool_run
 from gpupool_finding import TODO, Finding
-from gpupool_paths import Problem, find_library
+from gpupool_paths import Parser, Problem, find_library
 
 DESCRIPTION = """\
 Look whether gpupool can work here, and say what to do where it cannot:
@@ -28,7 +28,7 @@ wrong use
 
 
 def build_parser():
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='gpupool doctor', description=DESCRIPTION, epilog=EPILOG,
         usage='gpupool doctor [options] [-- PROGRAM ARGS]',
         formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -14,7 +14,7 @@ import tempfile
 import time
 
 import gpupool_ledger
-from gpupool_paths import Problem
+from gpupool_paths import Parser, Problem
 
 DESCRIPTION = """\
 Tell what your processes under gpupool hold, in Prometheus' text format:
@@ -283,7 +283,7 @@ def write_file(path, text):
 
 
 def build_parser():
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='gpupool metrics', description=DESCRIPTION, epilog=EPILOG,
         usage='gpupool metrics [--listen ADDRESS:PORT | --textfile PATH]'
               ' [options]',

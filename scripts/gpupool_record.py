@@ -5,7 +5,7 @@ import os
 import time
 
 import gpupool_run
-from gpupool_paths import Problem
+from gpupool_paths import Parser, Problem
 
 DEFAULT = 'gpupool-%e-%p.trace.csv'
 
@@ -19,7 +19,7 @@ line of a trace, which `gpupool advise` and gpupool-replay read.
 
 
 def build_parser():
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='gpupool record', description=DESCRIPTION,
         usage='gpupool record [options] -- PROGRAM ARGS',
         formatter_class=argparse.RawDescriptionHelpFormatter)

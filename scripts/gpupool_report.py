@@ -7,7 +7,7 @@ import os
 import sys
 
 import gpupool_story
-from gpupool_paths import Problem
+from gpupool_paths import Parser, Problem
 
 EPILOG = """\
 examples:
@@ -24,7 +24,7 @@ are added where they are found, and are enough where it wrote no report.
 
 
 def build_parser():
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='gpupool report', epilog=EPILOG,
         usage='gpupool report [PID|FILE|DIR] [--html|--json|...] [-o FILE]',
         formatter_class=argparse.RawDescriptionHelpFormatter,

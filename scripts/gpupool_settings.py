@@ -1,7 +1,6 @@
 """The settings, as the library reads them: gpupool-conf, which was built from
 the same table and parser, is asked.
 """
-import argparse
 import difflib
 import json
 import os
@@ -10,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 
-from gpupool_paths import Problem, find_library
+from gpupool_paths import Parser, Problem, find_library
 
 WIDTH = 79
 
@@ -138,7 +137,7 @@ def table(library):
 
 
 def build_parser():
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='gpupool options', usage='gpupool options [KEY] [--json] [--lib FILE]',
         description='Print every setting with its default and what it '
                     'accepts, and its value where GPUPOOL_CONF sets it.')

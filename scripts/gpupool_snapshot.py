@@ -7,7 +7,6 @@ The viewer plays the trace backwards from that state, and stops at an event that
 does not fit: a block outside all segments, a segment mapped twice. Events may
 be lost; the trace is made to fit.
 """
-import argparse
 import bisect
 import json
 import os
@@ -19,7 +18,7 @@ import gpupool_sites
 import gpupool_story
 from gpupool_layout import PAGE, pages
 from gpupool_map import span
-from gpupool_paths import Problem
+from gpupool_paths import Parser, Problem
 
 SMALL = 1 << 20
 
@@ -294,7 +293,7 @@ def find(what):
 
 
 def build_parser():
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='gpupool snapshot',
         description='Convert the last allocations and frees of a process, '
                     'living or dead, to a PyTorch memory snapshot. '

@@ -60,6 +60,17 @@ class Help(VerbTest):
             self.assertRegex(text, r'(?m)^    %s  ' % verb)
         self.assertEqual(self.gpupool('help').out.decode(), text)
 
+    def test_unknown_option(self):
+        """One form for all: not argparse's usage and its own prefix."""
+        for verb in VERBS + ['']:
+            with self.subTest(verb):
+                result = self.gpupool(*filter(None, [verb, '--nope', 'x']))
+                self.assert_ok(result, 2)
+                text = result.err.decode()
+                self.assertTrue(text.startswith('gpupool: '), text)
+                self.assertIn('--help` says more', ' '.join(text.split()))
+                self.assertLessEqual(max(map(len, text.splitlines())), 80)
+
     def test_unknown(self):
         for args in ['help', 'tpo'], ['tpo']:
             result = self.gpupool(*args)
