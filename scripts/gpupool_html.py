@@ -23,6 +23,7 @@ LETTERS = {'alloc': 'a', 'free': 'f', 'segment_map': 'm',
            'oom': 'o', 'trim': 't', 'limit': 'l', 'neighbour': 'n'}
 GRANULE = 512
 SITES = 10
+MINUTE = 60 * 10**9
 CALLERS = 4  # frames of a block that the map tells
 RUN_SCRIPTS = ('words.js', 'curve.js', 'replay.js', 'map.js', 'run.js')
 JOB_SCRIPTS = ('words.js', 'compare.js')
@@ -207,6 +208,8 @@ def site(entry, bytes_, most):
                 '<div class="frames">%s</div></details>' % (
                     len(frames) - 1, '<br>'.join(frames[1:])))
     growth = entry.get('growth_bytes_per_hour')
+    if entry.get('growth_ns', 0) < MINUTE:  # says nothing about an hour
+        growth = 0
     return ('<div class="site"><div><b>%s</b> %s%s</div>'
             '<div class="bar"><i style="width:%.1f%%"></i></div>%s</div>' % (
                 size(bytes_), first,

@@ -11,6 +11,7 @@
 /* In the text; the JSON has all. */
 #define SHOWN_PYTHON 12u
 #define SHOWN_NATIVE 6u
+#define MINUTE_NS    (60ull * GP_NS_PER_S)
 
 static const char *base_name(const char *path)
 {
@@ -225,7 +226,8 @@ static void level(struct gp_emit *emit, const struct gp_report *report,
 
 static void slope(struct gp_emit *emit, const struct gp_site_row *row)
 {
-	gp_emit_hide(emit, !row->growth);
+	/* What grew for less than a minute says nothing about an hour. */
+	gp_emit_hide(emit, !row->growth || row->since_ns < MINUTE_NS);
 	gp_emit_words(emit, ", grows by");
 	gp_emit_number(emit, "growth_bytes_per_hour", GP_UNIT_BYTES,
 		       row->growth);

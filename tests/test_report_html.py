@@ -135,6 +135,20 @@ class File(Html):
     def test_call_sites(self):
         page = self.page(golden('exit'))
         self.assertIn('/srv/jobs/train.py:12 in Net.forward', page)
+        self.assertIn('grows by 3.00 GiB an hour', page)
+
+    def test_growth_of_a_short_run(self):
+        with open(golden('exit')) as file:
+            report = json.load(file)
+        for key in 'leaks', 'top_sites', 'growing_sites':
+            for site in report[key]:
+                site['growth_ns'] = 59 * 10**9
+        path = os.path.join(self.dir, 'short.exit.json')
+        with open(path, 'w') as file:
+            json.dump(report, file)
+        page = self.page(path)
+        self.assertIn('/srv/jobs/train.py:12 in Net.forward', page)
+        self.assertNotIn('an hour', page)
 
     def test_events(self):
         data = self.data(self.page(self.churned()))

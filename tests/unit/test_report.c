@@ -204,6 +204,22 @@ static void test_exit_words(void **state)
 	has("Nothing is allocated now.");
 }
 
+static void test_growth_of_a_short_run(void **state)
+{
+	struct gp_report *report = sample_report(GP_REPORT_EXIT);
+
+	(void)state;
+	report->sites[0].since_ns = 60000000000;
+	print(report, false);
+	has("grows by 3.00 GiB an hour");
+	report->sites[0].since_ns--;
+	report->num_peak_sites = report->num_growing_sites = 0;
+	print(report, false);
+	lacks("an hour");
+	print(report, true);
+	has("\"growth_bytes_per_hour\": 3221225472");
+}
+
 static void test_nothing_used(void **state)
 {
 	struct gp_report *report = sample_report(GP_REPORT_EXIT);
@@ -281,6 +297,7 @@ int main(void)
 		cmocka_unit_test(test_golden),
 		cmocka_unit_test(test_page_fits),
 		cmocka_unit_test(test_exit_words),
+		cmocka_unit_test(test_growth_of_a_short_run),
 		cmocka_unit_test(test_nothing_used),
 		cmocka_unit_test(test_json_strings),
 		cmocka_unit_test(test_exe_names),
