@@ -178,14 +178,20 @@ def percent(run, default):
     return 100.0 * (default.reserved - run.reserved) / default.reserved
 
 
+def gain(run, default):
+    saved = saving(run, default)
+    return '%s %.0f MiB (%.0f %%)' % (
+        'costs' if saved < 0 else 'saves', abs(saved),
+        abs(percent(run, default)))
+
+
 def print_best(ours, theirs, default):
-    print('\nBest with gpupool: %.0f MiB, saves %.0f MiB (%.0f %%)' % (
-        ours.reserved / MIB, saving(ours, default), percent(ours, default)))
+    print('\nBest with gpupool: %.0f MiB, %s' % (
+        ours.reserved / MIB, gain(ours, default)))
     print('  %sgpupool run -- PROGRAM' % (
         'GPUPOOL_CONF=%s ' % ours.setting() if ours.setting() else ''))
-    print("Best with PyTorch's allocator: %.0f MiB, saves %.0f MiB "
-          '(%.0f %%)' % (theirs.reserved / MIB, saving(theirs, default),
-                         percent(theirs, default)))
+    print("Best with PyTorch's allocator: %.0f MiB, %s" % (
+        theirs.reserved / MIB, gain(theirs, default)))
     if theirs.setting():
         print('  PYTORCH_CUDA_ALLOC_CONF=%s' % theirs.setting())
     else:

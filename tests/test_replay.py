@@ -314,6 +314,15 @@ class Advise(ReplayTest):
         self.assertIn('PYTORCH_CUDA_ALLOC_CONF=', text)
         self.assertIn('garbage_collection_threshold:0.8', text)
 
+    def test_more_memory_is_no_negative_saving(self):
+        # What only gpupool finds room for is more than PyTorch's reserves.
+        trace = self.file(HEAD + ''.join(
+            'a,%d,5242880,,%d\n' % (i, i) for i in range(1, 60)))
+        result = self.advise('--memory', '128MiB', trace)
+        self.assertEqual(result.status, 0, str(result))
+        best = result.out.decode().partition('Best with gpupool: ')[2]
+        self.assertRegex(best, r'^\d+ MiB, costs \d+ MiB \(\d+ %\)')
+
     def test_fewest_refusals_come_first(self):
         # 40 + 10 MiB held; 34 more fit only without rounding up to 64.
         trace = self.file(HEAD + 'a,1,41943040,,1\na,2,10485760,,2\n'
