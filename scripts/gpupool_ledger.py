@@ -199,8 +199,8 @@ def by_pid(pid, dead=False, directory=None):
         raise Problem('process %d has ended; `gpupool report %d` shows what '
                       'it left' % (pid, pid))
     raise Problem('there is no process %d, and nothing of it in %s' % (
-        pid, where) + (' (keep_reports: of how many that have ended the files '
-                       'stay)' if dead else ''))
+        pid, where) + (' (of those that have ended only the last stay: '
+                       'keep_reports)' if dead else ''))
 
 
 # ---- asking ------------------------------------------------------------------

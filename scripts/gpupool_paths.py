@@ -51,8 +51,9 @@ def find_simulator(library):
     """The directory of the simulated driver that was built with `library`."""
     place = os.path.join(os.path.dirname(library), 'sim')
     if not os.path.exists(os.path.join(place, 'libcuda.so.1')):
-        raise Problem('--sim: no simulated driver in %s; it comes with a '
-                      'checkout: run make there' % place)
+        raise Problem('--sim: no simulated driver in %s; it is not installed: '
+                      'run make in a checkout, and scripts/gpupool of it'
+                      % place)
     return place
 
 

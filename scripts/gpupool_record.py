@@ -33,6 +33,8 @@ def build_parser():
 def record(options):
     """Returns the program's wait status. Only processes that allocate device
     memory write a trace, each its own, so the name holds %p."""
+    if not options.command:
+        raise Problem('no program given; try: gpupool record -- PROGRAM', 2)
     pattern = os.path.abspath(options.output or DEFAULT)
     directory = os.path.dirname(pattern.replace('%%', '%'))
     if not os.access(directory, os.W_OK):
@@ -43,8 +45,9 @@ def record(options):
     written = [path for path in traces(pattern)
                if os.path.getmtime(path) >= began - 1]
     if not written:
-        gpupool_run.say('no trace: unless a line above says why, gpupool saw '
-                        'no allocation of device memory')
+        gpupool_run.say('no trace: gpupool saw no allocation of device memory')
+        gpupool_run.say('if no line above says why, ask: gpupool doctor -- '
+                        'PROGRAM')
     for path in written:
         gpupool_run.say('%s (%d lines); next: gpupool advise %s' % (
             path, count_lines(path), os.path.relpath(path)))

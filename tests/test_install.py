@@ -42,7 +42,9 @@ class Install(harness.CudaTest):
         self.assertEqual(result.out.decode().strip(), self.lib())
         result = harness.run([gpupool, 'run', '--sim', '--', 'true'], env)
         self.assert_ok(result, 125)
-        self.assertIn(b'checkout', result.err)
+        self.assertIn('it is not installed: run make in a checkout, and '
+                      'scripts/gpupool of it',
+                      ' '.join(result.err.decode().split()))
 
     def test_options(self):
         """From the installed table."""

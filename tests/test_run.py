@@ -594,7 +594,15 @@ class Record(RunTest):
     def test_nothing_to_record(self):
         result = self.record('--', 'sh', '-c', 'exit 4')
         self.assert_ok(result, 4)
-        self.assertRegex(result.err.decode(), '^gpupool: no trace: ')
+        text = result.err.decode()
+        self.assertRegex(text, '^gpupool: no trace: ')
+        self.assertIn('gpupool doctor -- PROGRAM', text)
+        self.assertLessEqual(max(map(len, text.splitlines())), 80)
+
+    def test_no_program(self):
+        result = self.record()
+        self.assert_ok(result, 2)
+        self.assertIn(b'try: gpupool record -- PROGRAM', result.err)
 
     def test_directory_missing(self):
         result = self.record('-o', '/no/such/place/x.csv', '--', 'true')
