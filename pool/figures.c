@@ -58,16 +58,31 @@ static void look_at_ranges(const struct gp_pool *pool,
 	}
 }
 
+static uint64_t largest_in(const struct gp_slab_part *part)
+{
+	unsigned i = sizeof(part->used) / sizeof(part->used[0]);
+
+	while (i-- > 0)
+		if (part->used[i])
+			return (i * 64u + 63u -
+				(unsigned)__builtin_clzll(part->used[i]))
+			       << GP_GRANULE_SHIFT;
+	return 0;
+}
+
 /* A slab is in use as a whole, but for one that is kept with nothing in it. */
 static void look_at_slabs(struct gp_slab_part *part, struct free_memory *memory)
 {
 	const struct gp_block *b;
-	uint64_t bytes;
+	uint64_t bytes, largest;
 
 	gp_lock(&part->lock);
 	bytes = part->granules << GP_GRANULE_SHIFT;
 	memory->bytes += bytes;
 	memory->bound += bytes;
+	largest = largest_in(part);
+	if (largest > memory->largest)
+		memory->largest = largest;
 	memory->ranges += part->free_blocks;
 	memory->bound_ranges += part->free_blocks;
 	for (b = part->bins[GP_SLAB_GRANULES]; b; b = b->right) {

@@ -138,6 +138,7 @@ static void free_parts_of_slabs_are_bound(void **state)
 			 2 * MIB - 3 * 256 * KIB);
 	assert_int_equal(s.inactive_split_small.current, 2);
 	assert_int_equal(s.movable_bytes, 0);
+	assert_int_equal(s.largest_free_bytes, MIB);
 	for (int i = 0; i < 4; i++)
 		if (i != 1)
 			gp_pool_free(rig.pool, va[i]);
@@ -147,6 +148,7 @@ static void free_parts_of_slabs_are_bound(void **state)
 	assert_int_equal(s.inactive_split_bytes.current, 0);
 	assert_int_equal(s.inactive_split.current, 0);
 	assert_int_equal(s.movable_bytes, 2 * MIB);
+	assert_int_equal(s.largest_free_bytes, 2 * MIB);
 	assert_int_equal(gp_pool_trim(rig.pool, UINT64_MAX), 2 * MIB);
 }
 
