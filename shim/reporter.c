@@ -44,7 +44,7 @@ bool gp_reporter_short;
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER; /* leaf */
 /* Written under `starting`, atomic. Once it is set it stays so. */
 static bool have_thread;
-/* What the report signal did before us; constant once it is chained. */
+/* What the report signal did before us; written at the start. */
 static struct sigaction previous;
 
 static sem_t exit_done; /* posted when the exit report is written */
@@ -222,8 +222,6 @@ static void start_threads(bool first)
 						 "none on the signal"
 					       : NULL);
 		__atomic_store_n(&have_thread, writes, __ATOMIC_RELEASE);
-		if (writes)
-			chain_signal(gp_settings()->report_signal);
 	}
 	keeps = gp_keeper_start(first);
 	__atomic_store_n(&gp_reporter_short, !writes || !keeps,
@@ -252,6 +250,9 @@ void gp_reporter_start(void)
 	sem_init(&exit_done, 0, 0);
 	gp_tracer_start();
 	gp_report_names_start();
+	/* Whoever asks for a report is not to end a program that has no thread
+	 * for it yet. */
+	chain_signal(gp_settings()->report_signal);
 	start_threads(true);
 	/* Registered after libcuda's own handler, hence called before it. The
 	 * report itself comes later, when the program's handlers have freed

@@ -87,6 +87,13 @@ class NoThreads(harness.CudaTest):
             self.script(',1,2,3,4,', 'alloc=4096', 'sleep=300',
                         'alloc=%d' % (64 * MIB), *WORKS), [REPORTS, KEEPER])
 
+    def test_asked_before_there_is_one(self):
+        """The signal does not end the program, and is answered later."""
+        self.assertEqual(
+            self.script(',1,2,3,4,', 'alloc=4096', 'raise=USR1', 'sleep=300',
+                        'alloc=%d' % (64 * MIB), *written('usr1-1')),
+            [REPORTS, KEEPER])
+
     def test_one_helps_the_other(self):
         """Without anything that the program does."""
         for fail, told in (',1,3,', REPORTS), (',2,3,', KEEPER):
@@ -101,7 +108,7 @@ class NoThreads(harness.CudaTest):
     def test_never(self):
         """It is told once."""
         self.assertEqual(
-            self.script('all', 'alloc=4096', 'sleep=300',
+            self.script('all', 'alloc=4096', 'raise=USR1', 'sleep=300',
                         'alloc=%d' % (64 * MIB), 'free=0', 'sleep=300',
                         'alloc=%d' % (99 * MIB)), [REPORTS, KEEPER])
 
