@@ -422,14 +422,17 @@ static struct gp_context *leaves(CUcontext handle, CUdevice device)
 void gp_context_leaves(CUcontext handle, CUdevice device)
 {
 	const struct gp_context *context = leaves(handle, device);
+	struct gp_driver_pool *driver_pool;
 
 	if (!context)
 		return;
 	if (context->pool)
 		gp_pool_leave(context->pool, true);
-	if (context->driver_pool)
-		gp_driver_pool_leave(context->driver_pool);
+	driver_pool = context->driver_pool;
 	gp_context_return();
+	/* Waits for the context's work, and others not for it. */
+	if (driver_pool)
+		gp_driver_pool_leave(driver_pool);
 }
 
 void gp_context_stays(CUcontext handle, CUdevice device)
