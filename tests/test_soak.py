@@ -20,16 +20,30 @@ class Short(harness.CudaTest):
         problem = soak.soak(self.build, seed, SECONDS, say=lambda text: None)
         self.assertIsNone(problem, problem)
 
-    def test_no_room_for_a_context(self):
+    def worker(self, env, **kwargs):
+        """One of two rounds."""
         board = os.path.join(self.dir, 'board')
         with open(board, 'wb') as file:
             file.truncate(soak.BOARD_BYTES)
-        result = harness.run(
+        return harness.run(
             [os.path.join(self.build.path, 'tests', 'soak'), board, '1', '1',
-             '0', '2', '2'],
+             '0', '2', '2'], env, 60, cwd=self.dir, **kwargs)
+
+    def test_a_report_that_waited_over_an_exec(self):
+        def wait():
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+        self.assert_ok(self.worker(
+            self.build.env(sim='memory:256MiB', conf='quiet:True',
+                           SOAK_ONLY='alloc,free'), preexec_fn=wait))
+        self.assertTrue([n for n in os.listdir(self.dir) if '.usr1-1.' in n])
+
+    def test_no_room_for_a_context(self):
+        result = self.worker(
             self.build.env(sim='memory:64MiB,fail:cuCtxCreate_v4@1+=2,'
                            'fail:cuDevicePrimaryCtxRetain@1+=2',
-                           conf='quiet:True,backend:passthrough'), 60)
+                           conf='quiet:True,backend:passthrough'))
         self.assert_ok(result)
         self.assertEqual(result.out.count(b'round'), 2)
 

@@ -145,6 +145,23 @@ void reports(int how)
 	pthread_sigmask(how, &set, NULL);
 }
 
+/* The library starts, and takes the signal, with the first call for memory. After
+ * an exec that is made at once, and refused, as there is no context. */
+static void await_reports(struct thread *t)
+{
+	CUdeviceptr p;
+	sigset_t set;
+	CUresult rc;
+
+	pthread_sigmask(SIG_BLOCK, NULL, &set);
+	if (!sigismember(&set, SIGUSR1))
+		return;
+	rc = cuMemAlloc(&p, 4);
+	if (rc != CUDA_ERROR_INVALID_CONTEXT)
+		wrong(t, "memory without a context: %d", (int)rc);
+	reports(SIG_UNBLOCK);
+}
+
 int main(int argc, char **argv)
 {
 	struct thread t = {.slot = 0};
@@ -169,7 +186,7 @@ int main(int argc, char **argv)
 	beat(&t, OP_quiet);
 	soak.board->threads[0].busy = 1;
 	good(&t, cuInit(0), "cuInit");
-	reports(SIG_UNBLOCK);
+	await_reports(&t);
 	for (uint64_t round = 0; !soak.rounds || round < soak.rounds; round++) {
 		round_of(&t, round, round + 1 == soak.rounds);
 		if (__atomic_load_n(&soak.all->stop, __ATOMIC_RELAXED))
