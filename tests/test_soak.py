@@ -12,10 +12,13 @@ SECONDS = 10
 
 class Short(harness.CudaTest):
 
-    def test_random_calls_and_kills(self):
-        """Another seed each time; it is told with what went wrong."""
+    def setUp(self):
+        super().setUp()
         if self.build.san:
             self.skipTest('a sanitized build is soaked by hand')
+
+    def test_random_calls_and_kills(self):
+        """Another seed each time; it is told with what went wrong."""
         seed = random.SystemRandom().getrandbits(32)
         problem = soak.soak(self.build, seed, SECONDS, say=lambda text: None)
         self.assertIsNone(problem, problem)
