@@ -93,8 +93,7 @@ void gp_conf_print_plain(const struct gp_conf_row *row,
 			 const struct gp_conf *conf, char *buf, size_t size);
 
 /* conf/number.c: plain decimals, "12", "0.5", "1.25", at most nine digits
- * after the point and no sign or exponent. */
-
+ * after the point and no sign or exponent. Each takes the whole text. */
 /* A whole number and nothing else. 0, -EINVAL, -ERANGE. */
 int gp_whole_read(struct gp_span text, uint64_t *number);
 int gp_size_read(struct gp_span text, uint64_t *bytes);  /* bare: MiB */
